@@ -10,6 +10,8 @@ import numpy as np
 from tfperf.arrays import AnyArray, Int64Array
 from tfperf.infer.leases import RecordFailure
 
+NUMBERS, VALUES = "biufc", "biufcSU"  # NumPy's kinds of types
+
 
 @dataclass(frozen=True)
 class RaggedColumn:
@@ -74,19 +76,54 @@ class PreparedWindow:
 
 
 def join_column(values: Sequence[Any]) -> Column:
-    """One value of each record as a column; ragged where their first axes differ in length, or could.
+    """One value of each record as a column; ragged where values have an axis, which may differ in length.
 
-    Raises: ValueError where they do not fit together.
+    Raises: ValueError where they do not fit together, or one is no number, no text and no array of such.
 
     >>> join_column([1.0, 2.0]).tolist(), join_column([[1], [2, 3]]).lengths.tolist()
     ([1.0, 2.0], [1, 2])
     """
     arrays = [np.asarray(one) for one in values]
-    if len({(one.ndim, one.shape[1:]) for one in arrays}) != 1:
-        raise ValueError(f"values have shapes {sorted({one.shape for one in arrays})[:3]}, which do not fit together")
-    if arrays[0].ndim == 0 or (len({one.shape for one in arrays}) == 1 and isinstance(values, np.ndarray)):
-        return np.stack(arrays)
-    return RaggedColumn(np.concatenate(arrays), np.array([len(one) for one in arrays], np.int64))
+    for value, one in zip(values, arrays, strict=True):
+        if one.dtype.kind not in VALUES:
+            raise ValueError(f"a value is {_describe_value(value, one)}; must be numbers or texts")
+    if arrays[0].ndim == 0 and not any(one.ndim for one in arrays):
+        return _concatenate([one[None] for one in arrays])
+    lengths = np.array([len(one) if one.ndim else 0 for one in arrays], np.int64)
+    return RaggedColumn(_concatenate(arrays), lengths)
+
+
+def join_columns(columns: Sequence[Column]) -> Column:
+    """Columns of different records, one after the other. Raises: ValueError where they do not fit together."""
+    if all(isinstance(one, RaggedColumn) for one in columns):
+        ragged = [one for one in columns if isinstance(one, RaggedColumn)]
+        return RaggedColumn(_concatenate([one.flat for one in ragged]), np.concatenate([one.lengths for one in ragged]))
+    return _concatenate([one if isinstance(one, np.ndarray) else one.flat for one in columns])
+
+
+def describe_kind(column: Column) -> tuple[Any, ...]:
+    """What columns of different records must have in common to be joined; of one without values None."""
+    flat = column if isinstance(column, np.ndarray) else column.flat
+    if not isinstance(column, np.ndarray) and not len(flat) and flat.ndim == 1:
+        return ()  # an empty list, which has no type
+    return isinstance(column, np.ndarray), flat.shape[1:], "number" if flat.dtype.kind in NUMBERS else flat.dtype.kind
+
+
+def _concatenate(arrays: Sequence[AnyArray]) -> AnyArray:
+    """Those without values say nothing of the type, and lists without any nothing of the shape."""
+    shaped = [one for one in arrays if one.size or one.ndim > 1] or arrays[:1]
+    if len({(one.ndim, one.shape[1:]) for one in shaped}) != 1:
+        raise ValueError(f"values have shapes {sorted({one.shape for one in shaped})[:3]}, which do not fit together")
+    filled = [one for one in shaped if one.size] or shaped[:1]
+    if len({"number" if one.dtype.kind in NUMBERS else one.dtype.kind for one in filled}) != 1:
+        raise ValueError(f"values have types {sorted({str(one.dtype) for one in filled})[:3]}, which do not mix")
+    return np.concatenate(filled)
+
+
+def _describe_value(value: Any, array: AnyArray) -> str:
+    if value is None:
+        return "missing (null)"
+    return f"of type {type(value).__name__}" if array.ndim == 0 else f"{type(value).__name__} of unequal or odd values"
 
 
 def measure_lengths(columns: Mapping[str, Column], count: int) -> Int64Array:

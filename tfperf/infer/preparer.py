@@ -2,6 +2,7 @@
 
 import os
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,14 @@ import numpy as np
 
 from tfperf.arrays import AnyArray
 from tfperf.infer.leases import RecordFailure
-from tfperf.infer.prepared import Column, PreparedWindow, join_column, measure_lengths
+from tfperf.infer.prepared import (
+    Column,
+    PreparedWindow,
+    describe_kind,
+    join_column,
+    join_columns,
+    measure_lengths,
+)
 
 MESSAGE_LENGTH = 500  # characters of what a record raised, that are kept
 
@@ -80,37 +88,75 @@ def prepare_window(
             return PreparedWindow(window, made, measure_lengths(made, len(ids)), ids)
         except Exception:
             pass  # which record it is comes out below
-    rows: list[Mapping[str, Any] | None] = []
-    failures: list[RecordFailure] = []
+    return _prepare_singly(window, columns, ids, prepare, skipped, begin)
+
+
+def _prepare_singly(
+    window: int, columns: Columns, ids: AnyArray, prepare: Prepare, skipped: Mapping[int, RecordFailure],
+    begin: Callable[[int], None] | None,
+) -> PreparedWindow:  # fmt: skip
+    rows: dict[int, dict[str, Column]] = {}
+    failures = dict(skipped)
     for number in range(len(ids)):
         if number in skipped:
-            failures.append(skipped[number])
-            rows.append(None)
             continue
         if begin is not None:
             begin(number)
         try:
             one = prepare({name: values[number : number + 1] for name, values in columns.items()})
-            rows.append({name: values[0] for name, values in one.items()})
+            rows[number] = {name: _join(values, 1) for name, values in one.items()}
         except Exception as error:
-            failures.append(RecordFailure(window, number, "raised", describe_error(error)))
-            rows.append(None)
-    made = _join_rows(rows)
-    return PreparedWindow(window, made, measure_lengths(made, len(ids)), ids, tuple(failures))
+            failures[number] = RecordFailure(window, number, "raised", describe_error(error))
+    for number, odd in _find_odd_rows(rows).items():
+        del rows[number]
+        failures[number] = RecordFailure(window, number, "raised", odd)
+    made = _join_rows(rows, len(ids))
+    listed = tuple(failures[number] for number in sorted(failures))
+    return PreparedWindow(window, made, measure_lengths(made, len(ids)), ids, listed)
 
 
 def _join(values: Sequence[Any], count: int) -> Column:
     if len(values) != count:
         raise ValueError(f"{len(values)} values of {count} records")
-    return np.asarray(values) if isinstance(values, np.ndarray) and values.dtype != object else join_column(values)
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return np.asarray(values)
+    return join_column(values)
 
 
-def _join_rows(rows: Sequence[Mapping[str, Any] | None]) -> dict[str, Column]:
+def _find_odd_rows(rows: Mapping[int, Mapping[str, Column]]) -> dict[int, str]:
+    """Of records whose values are of another kind than most, what is odd: these cannot be in one batch with others."""
+    names = Counter(tuple(one) for one in rows.values())
+    if not names:
+        return {}
+    usual = names.most_common(1)[0][0]
+    kinds = {
+        name: Counter(k for one in rows.values() if name in one and (k := describe_kind(one[name]))) for name in usual
+    }
+    found: dict[int, str] = {}
+    for number, one in rows.items():
+        if set(one) != set(usual):
+            found[number] = f"has {', '.join(one) or 'nothing'}, where other records have {', '.join(usual)}"
+            continue
+        for name in usual:
+            most = kinds[name].most_common(1)
+            kind = describe_kind(one[name])
+            if kind and kind != most[0][0]:
+                found[number] = f"{name}: {_tell_kind(kind)}, where other records have {_tell_kind(most[0][0])}"
+    return found
+
+
+def _tell_kind(kind: tuple[Any, ...]) -> str:
+    is_dense, shape, values = kind
+    words = {"number": "numbers", "U": "texts", "S": "bytes that are no UTF-8"}[values]
+    return f"{words} of shape {tuple(shape) if is_dense else ('n', *shape)}".replace("'n'", "n")
+
+
+def _join_rows(rows: Mapping[int, Mapping[str, Column]], count: int) -> dict[str, Column]:
     """Columns of rows; in the place of those that failed a copy of one that did not."""
-    good = next((one for one in rows if one is not None), None)
+    good = next(iter(rows.values()), None)
     if good is None:
         return {}
-    return {name: join_column([(one or good)[name] for one in rows]) for name in good}
+    return {name: join_columns([rows.get(number, good)[name] for number in range(count)]) for name in good}
 
 
 def describe_error(error: BaseException) -> str:

@@ -30,14 +30,15 @@ class SampledRecords:
         for run in np.split(wanted, breaks):
             found, these = self.reader.read(int(run[0]), int(run[-1]) + 1)
             for name, values in found.items():
-                columns.setdefault(name, []).extend(values)
+                columns.setdefault(name, []).append(values)
             ids.append(these)
-        return {name: _stack(values) for name, values in columns.items()}, np.concatenate(ids)
+        return {name: _join_stretches(parts) for name, parts in columns.items()}, np.concatenate(ids)
 
 
-def _stack(values: list[Any]) -> Any:
-    """An array where values are some, as the reader gives them."""
-    return np.stack(values) if isinstance(values[0], np.ndarray | np.generic) else values
+def _join_stretches(parts: Sequence[Any]) -> Any:
+    """Lists as a list, arrays as an array, also one of objects."""
+    is_array = isinstance(parts[0], np.ndarray)
+    return np.concatenate(parts) if is_array else [value for one in parts for value in one]
 
 
 def draw_numbers(total: int, count: int, seed: int, replicate: int) -> Int64Array:

@@ -1,6 +1,9 @@
 """Records of all formats by their numbers, against the same files read whole."""
 
+import gzip
+import os
 import random
+import resource
 
 import h5py
 import numpy as np
@@ -110,3 +113,47 @@ def test_files_without_records_and_damaged_ones_are_refused(tmp_path):
     for form in ("hdf5", "npy", "parquet"):
         with pytest.raises(UserError, match=f"source.{form}: .*cannot be read"):
             open_records(form, [tmp_path / "a"], ("x",) if form != "npy" else ())
+
+
+def write_ids(path, ids, pa, parquet):
+    parquet.write_table(pa.table({"key": ids, "x": pa.array([0.0] * len(ids))}), path)
+    return path
+
+
+def test_ids_of_all_files_are_of_one_kind(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    numbers = write_ids(tmp_path / "numbers.parquet", pa.array([1, 2]), pa, parquet)
+    texts = write_ids(tmp_path / "texts.parquet", pa.array(["a", "longer"]), pa, parquet)
+    large = write_ids(tmp_path / "large.parquet", pa.array([1, 2**63], pa.uint64()), pa, parquet)
+    missing = write_ids(tmp_path / "missing.parquet", pa.array(["a", None]), pa, parquet)
+    for files, told in (
+        ([numbers, texts], "whole numbers in .*numbers.parquet, texts in .*texts.parquet; must be of one kind"),
+        ([numbers, large], "large.parquet: has 9223372036854775808; must be at most"),
+        ([texts, missing], "missing.parquet: got None; must be whole numbers, or texts"),
+    ):
+        with pytest.raises(UserError, match=told):
+            open_records("parquet", files, ("x",), "key").find_id_type(1)
+    assert open_records("parquet", [numbers], ("x",), "key").find_id_type(1) == "<i8"
+    assert open_records("parquet", [texts], ("x",), "key").find_id_type(1) == "|S6"
+
+
+def test_more_parquet_files_than_may_be_open(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    files = [write_ids(tmp_path / f"{n:03}.parquet", pa.array([n]), pa, parquet) for n in range(100)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, limits[1]))
+    try:
+        _, ids = open_records("parquet", files, ("x",), "key").read(0, 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert list(ids) == list(range(100))
+
+
+def test_compressed_lines_are_refused(tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    with pytest.raises(UserError, match="is compressed by gzip; must be plain text"):
+        open_records("lines", [tmp_path / "a.txt.gz"])

@@ -4,16 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfperf.errors import UserError
-from tfperf.sources.records.readers import (
-    LINE,
-    ROW,
-    FileRecords,
-    Hdf5Reader,
-    LineReader,
-    NpyReader,
-    ParquetReader,
-    list_datasets,
-)
+from tfperf.sources.records.hdf5 import Hdf5Reader, list_datasets
+from tfperf.sources.records.parquet import ParquetReader
+from tfperf.sources.records.readers import LINE, ROW, FileRecords, LineReader, NpyReader
 
 KEY = "source"
 

@@ -3,25 +3,21 @@
 Each opens its files itself, so that a reader can be made in any process.
 """
 
-import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-import h5py
 import numpy as np
 
 from tfperf.arrays import AnyArray, Int64Array
 from tfperf.errors import UserError
-from tfperf.sources.records.files import Parts, make_natural_key
+from tfperf.sources.records.files import Parts
 
 STRIDE = 256  # lines between two of which it is known where they begin
 SCANNED_BYTES = 2**24  # at once
-KEPT_GROUPS = 2  # of rows of a Parquet file, that stay in memory
 LINE, ROW = "text", "values"  # the column of formats that have no names
-ID_KINDS = "iuSU"
+GZIP = b"\x1f\x8b"  # that such a file begins with
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -35,6 +31,16 @@ class PartReader(Protocol):
 
     def read_part(self, part: int, first: int, last: int) -> Mapping[str, Any]:
         """Columns of some records of a part, the id among them."""
+
+
+class ColumnReader(PartReader, Protocol):
+    """What readers of formats with named columns have, too."""
+
+    def select(self, columns: Sequence[str]) -> "ColumnReader":
+        """A reader of some of its columns."""
+
+    def name_part(self, part: int) -> str:
+        """The file that has it, for messages."""
 
 
 @dataclass(frozen=True)
@@ -59,27 +65,37 @@ class FileRecords:
         return columns, make_ids(_concatenate([one[self.id_column] for one in found]), self.id_column)
 
     def find_id_type(self, window: int) -> str:
-        """NumPy's type that holds all ids, as `<i8`, or `|S12` for texts, which are looked at for that."""
+        """NumPy's type that holds all ids, as `<i8`, or `|S12` for texts; all are read for that, nothing else is.
+
+        Raises: UserError for ids that are neither whole numbers nor texts, or some of each.
+        """
         if self.id_column is None:
             return "<i8"
-        longest, kinds = 1, set[str]()
-        for first in range(0, self.records, window):
-            _, ids = self.read(first, min(self.records, first + window))
-            kinds.add("S" if ids.dtype.kind == "S" else "i")
-            longest = max(longest, ids.dtype.itemsize)
-            if ids.dtype.kind != "S":
-                break  # all have one type
-        return f"|S{longest}" if kinds == {"S"} else "<i8"
+        reader: ColumnReader = self.reader.select([self.id_column])
+        longest, first_parts = 1, dict[str, int]()
+        for part, count in enumerate(reader.parts.counts):
+            for first in range(0, count, window):
+                values = reader.read_part(part, first, min(count, first + window))[self.id_column]
+                ids = make_ids(values, f"{self.id_column} of {reader.name_part(part)}")
+                first_parts.setdefault("texts" if ids.dtype.kind == "S" else "whole numbers", part)
+                longest = max(longest, ids.dtype.itemsize)
+        if len(first_parts) > 1:
+            told = ", ".join(f"{kind} in {reader.name_part(part)}" for kind, part in first_parts.items())
+            raise UserError(f"source.id: column {self.id_column}: {told}; must be of one kind")
+        return f"|S{longest}" if "texts" in first_parts else "<i8"
 
 
 def make_ids(values: Sequence[Any], column: str) -> AnyArray:
-    """Whole numbers, or texts as UTF-8. Raises: UserError for anything else."""
+    """Whole numbers, or texts as UTF-8. Raises: UserError for anything else, and for numbers above 2^63 - 1."""
     array = np.asarray(values)
-    if array.dtype.kind in "iu":
+    if array.dtype.kind in "iu" and array.ndim == 1:
+        if array.dtype == np.uint64 and len(array) and array.max() > np.iinfo(np.int64).max:
+            raise UserError(f"source.id: column {column}: has {array.max()}; must be at most 2^63 - 1, or texts")
         return array.astype("<i8")
     texts = [one.encode() if isinstance(one, str) else one for one in values]
-    if any(not isinstance(one, bytes) for one in texts):
-        raise UserError(f"source.id: column {column}: must be whole numbers or texts")
+    odd = next((number for number, one in enumerate(texts) if not isinstance(one, bytes)), None)
+    if odd is not None:
+        raise UserError(f"source.id: column {column}: got {values[odd]!r:.60}; must be whole numbers, or texts")
     return np.array(texts, f"|S{max(1, *map(len, texts))}")
 
 
@@ -108,13 +124,15 @@ class LineReader:
             file.seek(int(self._marks[part][first // STRIDE]))
             for _ in range(first % STRIDE):
                 file.readline()
-            return {LINE: [_decode(file.readline()) for _ in range(last - first)]}
+            return {LINE: [decode_text(file.readline()) for _ in range(last - first)]}
 
 
 def _scan_lines(path: Path) -> tuple[Int64Array, int]:
     """Where every STRIDE-th line begins, and how many there are."""
     marks, count, offset, ends_line = [0], 0, 0, True
     with path.open("rb") as file:
+        if file.peek(2)[:2] == GZIP:
+            raise UserError(f"source.lines: {path}: is compressed by gzip; must be plain text")
         while block := file.read(SCANNED_BYTES):
             ends = np.flatnonzero(np.frombuffer(block, np.uint8) == 10) + 1
             chosen = np.arange((-count - 1) % STRIDE, len(ends), STRIDE)
@@ -123,7 +141,8 @@ def _scan_lines(path: Path) -> tuple[Int64Array, int]:
     return np.array(marks, np.int64), count + (not ends_line)
 
 
-def _decode(line: bytes) -> str | bytes:
+def decode_text(line: bytes) -> str | bytes:
+    """Without the end of its line; what is no UTF-8 stays as it is."""
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     try:
         return line.decode()
@@ -153,130 +172,3 @@ class NpyReader:
     def read_part(self, part: int, first: int, last: int) -> Mapping[str, Any]:
         """Rows `first` to before `last` of a file."""
         return {ROW: np.array(self._arrays[part][first:last])}
-
-
-class ParquetReader:
-    """Rows of Parquet files; a part is a group of rows."""
-
-    def __init__(self, files: Sequence[Path], columns: Sequence[str]) -> None:
-        try:
-            import pyarrow.parquet as parquet
-        except ImportError:
-            raise UserError("source.parquet: needs pyarrow: pip install 'tfperf[predict]'") from None
-        self._columns = list(columns)
-        self._files: list[Any] = []
-        self._places: list[tuple[int, int]] = []  # file, group
-        counts = []
-        for path in files:
-            try:
-                file = parquet.ParquetFile(path)
-            except Exception as error:
-                raise UserError(
-                    f"source.parquet: {path}: cannot be read: {' '.join(str(error).split())[:200]}"
-                ) from None
-            for name in columns:
-                if name not in file.schema_arrow.names:
-                    raise UserError(
-                        f"source.columns: {path} has no column {name}; it has: "
-                        f"{', '.join(file.schema_arrow.names[:20])}"
-                    )
-            for group in range(file.num_row_groups):
-                self._places.append((len(self._files), group))
-                counts.append(file.metadata.row_group(group).num_rows)
-            self._files.append(file)
-        self.parts = Parts(counts)
-        self._read_group = lru_cache(KEPT_GROUPS)(self._read_group_anew)
-
-    def list_columns(self) -> list[str]:
-        """Of the first file."""
-        return list(self._files[0].schema_arrow.names)
-
-    def _read_group_anew(self, part: int) -> Any:
-        file, group = self._places[part]
-        return self._files[file].read_row_group(group, columns=self._columns)
-
-    def read_part(self, part: int, first: int, last: int) -> Mapping[str, Any]:
-        """Rows `first` to before `last` of a group."""
-        table = self._read_group(part).slice(first, last - first)
-        return {name: _convert_arrow(table.column(name)) for name in self._columns}
-
-
-def _convert_arrow(column: Any) -> Any:
-    import pyarrow
-
-    kind = column.type
-    is_number = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)
-    return column.to_numpy() if is_number and column.null_count == 0 else column.to_pylist()
-
-
-class Hdf5Reader:
-    """Rows of datasets of HDF5 files; a part is a dataset, or those of several columns that lie side by side."""
-
-    def __init__(self, files: Sequence[Path], columns: Sequence[str]) -> None:
-        self._columns, self._places, counts = list(columns), list[tuple[Path, dict[str, str]]](), []
-        for path in files:
-            for names in self._find_parts(path):
-                lengths = {name: self._count(path, one) for name, one in names.items()}
-                if len(set(lengths.values())) > 1:
-                    raise UserError(f"source.columns: {path}: datasets side by side differ in length: {lengths}")
-                self._places.append((path, names))
-                counts.append(next(iter(lengths.values())))
-        self.parts = Parts(counts)
-
-    def _find_parts(self, path: Path) -> Iterator[dict[str, str]]:
-        """Datasets of a file that belong together, by the columns that name them."""
-        names = list_datasets(path)
-        matches = {}
-        for column in self._columns:
-            pattern = column.strip("/")
-            matches[column] = [one for one in names if _is_match(one, pattern)]
-            if not matches[column]:
-                told = ", ".join(names[:20]) or "none"
-                raise UserError(f"source.columns: {path} has no dataset {column}; it has: {told}")
-        if len({len(one) for one in matches.values()}) > 1:
-            found = {column: len(one) for column, one in matches.items()}
-            raise UserError(f"source.columns: {path}: columns have different numbers of datasets: {found}")
-        for together in zip(*matches.values(), strict=True):
-            yield dict(zip(matches, together, strict=True))
-
-    @staticmethod
-    def _count(path: Path, name: str) -> int:
-        with h5py.File(path) as file:
-            shape = file[name].shape
-        if not shape:
-            raise UserError(f"source.columns: {path}: {name} is a single value; must have a first axis of records")
-        return int(shape[0])
-
-    def read_part(self, part: int, first: int, last: int) -> Mapping[str, Any]:
-        """Rows `first` to before `last` of a part."""
-        path, names = self._places[part]
-        with h5py.File(path) as file:
-            return {column: _read_rows(file[name], first, last) for column, name in names.items()}
-
-
-def _is_match(name: str, pattern: str) -> bool:
-    """Whether a path is meant by a glob, part by part: `*` stands for one name, not for several."""
-    parts, wanted = name.split("/"), pattern.split("/")
-    return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
-
-
-def list_datasets(path: Path) -> list[str]:
-    """Paths of all datasets of a file, in natural order."""
-    found: list[str] = []
-
-    def note(name: str, one: Any) -> None:
-        if isinstance(one, h5py.Dataset):
-            found.append(name)
-
-    try:
-        with h5py.File(path) as file:
-            file.visititems(note)
-    except OSError as error:
-        raise UserError(f"source.hdf5: {path}: cannot be read: {' '.join(str(error).split())[:200]}") from None
-    return sorted(found, key=make_natural_key)
-
-
-def _read_rows(dataset: Any, first: int, last: int) -> Any:
-    if h5py.check_string_dtype(dataset.dtype) is None:
-        return dataset[first:last]
-    return [_decode(one) if isinstance(one, bytes) else one for one in dataset[first:last]]

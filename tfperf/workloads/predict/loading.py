@@ -120,8 +120,6 @@ def build_tokenizer(source: RecordPreparation) -> Prepare:
 
     def prepare(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[AnyArray]]:
         name = source.text or next(iter(columns))
-        if name not in columns:
-            raise UserError(f"preprocess.text: no column {name}; there are: {', '.join(columns)}")
         found = tokenizer.encode_batch(list(columns[name]))
         tokens = [np.array(one.ids, np.int32) for one in found]
         rows = {source.tokens: tokens}

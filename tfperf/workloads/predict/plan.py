@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tfperf.console.stages import ShowStage
+from tfperf.errors import CardError
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.prediction import PredictionPlan
 from tfperf.infer.preparer import PreparerSpec
@@ -32,7 +34,19 @@ def open_source(card: PredictCard, show_stage: ShowStage) -> tuple[PreparerSpec,
     files = list_source(card)
     show_stage(f"reading {len(files)} files")
     opener = partial(open_records, card.source.format, files, card.source.columns, card.source.id)
-    return PreparerSpec(opener, PrepareBuilder(card.preprocess), card.queue.window), opener()
+    found = opener()
+    _refuse_unclear_text(card, found.columns)
+    return PreparerSpec(opener, PrepareBuilder(card.preprocess), card.queue.window), found
+
+
+def _refuse_unclear_text(card: PredictCard, columns: Sequence[str]) -> None:
+    if card.preprocess is None or card.preprocess.tokenizer is None:
+        return
+    name, told = card.preprocess.text, ", ".join(columns[:20])
+    if name is None and len(columns) > 1:
+        raise CardError(f"preprocess.text: got null; must name the column that is tokenized, one of: {told}")
+    if name is not None and name not in columns:
+        raise CardError(f"preprocess.text: no column {name}; there are: {told}")
 
 
 def read_plan(card: PredictCard, show_stage: ShowStage) -> tuple[PredictionPlan, PreparerSpec]:
