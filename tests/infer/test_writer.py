@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from tfperf.errors import RunDirectoryError, StorageError
+from tfperf.infer.dataset_names import STATUS_CODES
 from tfperf.infer.journal import JOURNAL, CommitProgress, group_failures, number_records, read_journal
 from tfperf.infer.leases import RecordFailure
-from tfperf.infer.output_file import STATUS_CODES, OutputFile, OutputPlan, OutputSpec, create_output
+from tfperf.infer.output_file import OutputFile, OutputPlan, OutputSpec, create_output
 from tfperf.infer.writer import Rows, RowWriter, recover
 from tfperf.results import files, line_journal
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any
 
 import h5py
@@ -16,14 +16,10 @@ import numpy as np
 
 from tfperf.arrays import AnyArray, Int64Array
 from tfperf.errors import RunDirectoryError, StorageError
+from tfperf.infer.dataset_names import FINISHED, IDS, STATUS, STATUS_CODES
 from tfperf.results.files import REASONS
 from tfperf.results.flat_hdf5 import FlatDataset, create_flat_file, find_offsets, read_at, write_at
 from tfperf.results.reading import open_descriptor
-
-IDS, STATUS, FINISHED = "ids", "status", "finished"
-# of a record; 0: it was not reached
-STATUS_CODES: Mapping[str, int] = MappingProxyType({"missing": 0, "done": 1, "raised": 2, "crashed": 3, "hung": 4})
-FLOATS = ("float32", "float16")
 
 
 @dataclass(frozen=True)

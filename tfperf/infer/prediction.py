@@ -11,7 +11,7 @@ from typing import Any
 from tfperf.arrays import AnyArray
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.infer.commit_thread import CommitThread
-from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot, WindowEvent
 from tfperf.infer.dispatcher import Dispatcher
 from tfperf.infer.event_log import EventLog, keep_events
 from tfperf.infer.journal import JOURNAL, CommitProgress, JournalEntry, group_failures, number_records, read_journal
@@ -68,17 +68,13 @@ class PredictionFolder:
         return self.folder / self.plan.file
 
     def open(self, is_resumed: bool) -> None:
-        """Begin, or go on. Raises: RunDirectoryError where the folder has another prediction, or is_resumed does not
-        fit what is there."""
-        path = self.folder / MANIFEST
-        if not path.is_file():
-            if is_resumed:
-                raise RunDirectoryError(f"{self.folder}: has no prediction to go on with; leave out --resume")
+        """Begin, or go on; anew where nothing came out yet. Raises: RunDirectoryError where the folder has another
+        prediction, or is_resumed does not fit what is there."""
+        refuse_wrong_start(self.folder, is_resumed)
+        if has_rows(self.folder):
+            self.open_existing()
+        else:
             self._write()
-            return
-        if not is_resumed:
-            raise RunDirectoryError(f"{self.folder}: has a prediction; --resume goes on with it, or choose another")
-        self.open_existing()
 
     def open_existing(self) -> None:
         """Read what is there. Raises: RunDirectoryError where it is another prediction, or damaged."""
@@ -119,6 +115,20 @@ class PredictionFolder:
         self._write()  # after the file: what it says is there is there
 
 
+def has_rows(folder: Path) -> bool:
+    """Whether a folder has a prediction of which something came out. Raises: RunDirectoryError where it is damaged."""
+    path = folder / MANIFEST
+    return path.is_file() and read_json(path).get("outputs") is not None
+
+
+def refuse_wrong_start(folder: Path, is_resumed: bool) -> None:
+    """RunDirectoryError where is_resumed does not fit what a folder has."""
+    if is_resumed and not (folder / MANIFEST).is_file():
+        raise RunDirectoryError(f"{folder}: has no prediction to go on with; leave out --resume")
+    if not is_resumed and has_rows(folder):
+        raise RunDirectoryError(f"{folder}: has a prediction; --resume goes on with it, or choose another")
+
+
 def run_prediction(
     found: PredictionFolder, slots: Sequence[Slot], preparer: PreparerSpec, rule: DispatchRule,
     ask: Callable[[int], None], announce: Callable[[Sequence[JournalEntry]], None], hooks: DispatchHooks,
@@ -149,8 +159,13 @@ def run_prediction(
         result.records += sum(len(one.numbers) for one in entries)
         announce(entries)
 
+    def note_window(event: WindowEvent) -> None:
+        thread.note_window(event)
+        hooks.note_window(event)
+
     thread = CommitThread(open_writer, found.plan.dtype, found.outputs)
-    kept = keep_events(result.log, replace(hooks, give=thread.give), lambda: dispatcher.elapsed)
+    given = replace(hooks, give=thread.give, note_window=note_window)
+    kept = keep_events(result.log, given, lambda: dispatcher.elapsed)
     dispatcher = Dispatcher(slots, preparer, rule, kept, clock, launcher)
     with stack, closing(thread):
         left = list(found.progress.list_open())
@@ -168,30 +183,45 @@ def describe_failures(found: PredictionFolder, thread: CommitThread) -> str:
     return early[0].message if early else "nothing was prepared"
 
 
-def verify_prediction(found: PredictionFolder, show: Callable[[int, int], None]) -> list[str]:
-    """Compare all that the journal says with the file; what is wrong, a line each. show: records that were compared."""
-    wrong: list[str] = []
+@dataclass(frozen=True)
+class VerifiedPrediction:
+    """What a comparison with the journal found. faults: what is not as it was written; notes: what is no fault."""
+
+    done: int
+    records: int
+    faults: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def verify_prediction(found: PredictionFolder, show: Callable[[int, int], None]) -> VerifiedPrediction:
+    """Compare all that the journal says with the file. show: records that were compared.
+
+    A line that a kill has cut off is no fault: its records are done again, or still missing.
+    """
+    faults, notes = list[str](), list[str]()
     progress = CommitProgress(found.plan.window, found.plan.records)
+    if found.outputs is None:
+        return VerifiedPrediction(0, found.plan.records, ())
     with OutputFile(found.path, found.make_file_plan()) as file:
         for number, (entry, line) in enumerate(read_journal(found.folder / JOURNAL), 1):
             if entry is None:
-                wrong.append(f"{JOURNAL}: line {number} is not as it was written: {line}")
+                notes.append(f"{JOURNAL}: line {number} is not whole, as after a kill, and does not count: {line}")
                 continue
             try:
                 progress.add(entry)
             except ValueError as error:
-                wrong.append(f"{JOURNAL}: line {number}: {error}")
+                faults.append(f"{JOURNAL}: line {number}: {error}")
                 continue
             records = number_records(entry, found.plan.window)
             if file.compute_checksum(records) != entry.checksum:
-                wrong.append(
+                faults.append(
                     f"{found.plan.file}: rows, ids or status of {len(records)} records from {records[0]} to "
                     f"{records[-1]} are not as they were written"
                 )
             show(progress.count, progress.records)
         if file.is_finished and not progress.is_complete:
-            wrong.append(f"{JOURNAL}: {progress.records - progress.count} records are missing, of a finished file")
-    return wrong
+            faults.append(f"{JOURNAL}: {progress.records - progress.count} records are missing, of a finished file")
+    return VerifiedPrediction(progress.count, progress.records, tuple(faults), tuple(notes))
 
 
 def summarise_failures(found: PredictionFolder) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from tfperf.arrays import AnyArray, Int64Array
+from tfperf.infer.dataset_names import IDS, STATUS, STATUS_CODES
 from tfperf.infer.journal import JOURNAL, CommitProgress, JournalEntry, append_records, number_records, read_journal
 from tfperf.infer.leases import RecordFailure
-from tfperf.infer.output_file import IDS, STATUS, STATUS_CODES, OutputFile
+from tfperf.infer.output_file import OutputFile
 
 SYNC_SECONDS = 2.0
 HELD_BYTES = 32 * 2**20  # of rows that wait to be written beside their neighbours

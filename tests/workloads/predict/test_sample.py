@@ -14,9 +14,9 @@ from tfperf.infer.micro_batches import BatchRule
 from tfperf.report import sample_page
 from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.predict import sample_plan, sampling
+from tfperf.workloads.predict.folders import SAMPLE, SAMPLE_PAGE
 from tfperf.workloads.predict.sample_plan import SampleTask, draw_sample, make_slots_of, set_unit
 from tfperf.workloads.predict.sample_report import choose_batch, estimate_seconds, summarise_sample
-from tfperf.workloads.predict.sampling import PAGE, SAMPLE
 
 RECORDS = 400
 KEYS = ["sample.records=60", "sample.replicates=2", "sample.total=1000000"]
@@ -58,7 +58,7 @@ def test_a_sample_says_what_is_fast_and_how_long_all_records_take(small):
     assert report["seconds"]["value"] == pytest.approx(1e6 / report["rate"]["value"])
     assert report["seconds"]["low"] < report["seconds"]["value"] < report["seconds"]["high"]
     assert "1000000 records take" in said and "one process without a queue: " in said
-    page = (small / "run" / PAGE).read_text()
+    page = (small / "run" / SAMPLE_PAGE).read_text()
     assert page.count("<img") == 3 and "a length of 64 in all" in page
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfperf.arrays import AnyArray, BoolMask, Float64Array
 from tfperf.errors import RunDirectoryError
-from tfperf.infer.output_file import FINISHED, IDS, STATUS, STATUS_CODES
+from tfperf.infer.dataset_names import FINISHED, IDS, STATUS, STATUS_CODES
 from tfperf.results.reading import describe_error
 
 BLOCK_BYTES = 2**22  # of the rows of an output that are read at once

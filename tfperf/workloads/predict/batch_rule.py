@@ -10,7 +10,7 @@ from tfperf.errors import UserError
 from tfperf.infer.batch_choice import BatchCalibration, MeasuredRule, choose_rule, list_rules
 from tfperf.infer.launchers import Launcher, WorkerProcess
 from tfperf.infer.micro_batches import BatchRule
-from tfperf.infer.prediction import MANIFEST, PredictionFolder
+from tfperf.infer.prediction import MANIFEST, PredictionFolder, has_rows
 from tfperf.infer.preparer import PreparerSpec
 from tfperf.infer.preparer_watch import prepare_first
 from tfperf.results.reading import read_json
@@ -30,9 +30,8 @@ def settle_rule(
     """
     if card.queue.batch != "auto":
         return BatchRule(card.queue.batch.records, card.queue.batch.tokens, card.queue.sort), []
-    path = folder.folder / MANIFEST
-    if path.is_file():
-        return BatchRule(**read_json(path)["identity"]["batch"]), []
+    if has_rows(folder.folder):
+        return BatchRule(**read_json(folder.folder / MANIFEST)["identity"]["batch"]), []
     show_stage("measuring sizes of batches")
     found = measure_rules(launcher, preparer, card.queue.sort, card.queue.timeout, check)
     return choose_rule(found), found

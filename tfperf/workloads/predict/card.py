@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from tfperf.infer.dataset_names import find_odd_name
 from tfperf.runcard.base_card import BaseCard
 from tfperf.runcard.data_sources import CallArguments, ModelSource
 from tfperf.runcard.faults import Fault, refuse
@@ -116,7 +117,16 @@ class PredictOutput:
         default="predictions.h5", description="its name in the run directory"
     )
     names: Names = Field(default=(), description="of the model's outputs, in their order; empty: the model's own")
-    dtype: Literal["float32", "float16"] = Field(default="float32", description="of all outputs")
+    dtype: Literal["float32", "float16"] = Field(
+        default="float32", description="of all outputs but whole numbers, which keep their type"
+    )
+
+    @model_validator(mode="after")
+    def _refuse_names(self) -> Self:
+        odd = {place: told for place, name in enumerate(self.names) if (told := find_odd_name(name)) is not None}
+        odd |= {place: "is there twice" for place, name in enumerate(self.names) if name in self.names[:place]}
+        refuse([Fault(f"names.{place}", self.names[place], told) for place, told in odd.items()])
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

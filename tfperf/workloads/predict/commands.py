@@ -13,7 +13,7 @@ from tfperf.errors import CardError, UserError
 if TYPE_CHECKING:
     from tfperf.workloads.predict.card import PredictCard
 
-FAILED = 3  # exit code where records have failed
+FAILED = 3  # exit code where records have failed, are damaged, or are not written yet
 
 
 @click.command()
@@ -77,10 +77,16 @@ def _verify(card: "PredictCard", output: Path, quiet: bool) -> None:
     from tfperf.workloads.predict.printing import show_predicting
 
     with show_predicting(quiet) as (show, show_stage):
-        wrong = verify_card(card, output, show, show_stage)
-    for line in wrong or ["all rows, ids, statuses and journal lines are as they were written"]:
-        show_text(line)
-    sys.exit(FAILED if wrong else 0)
+        found = verify_card(card, output, show, show_stage)
+    for note in found.notes:
+        say(note)
+    for fault in found.faults:
+        show_text(fault)
+    if not found.faults:
+        show_text(f"{found.done} of {found.records} records: rows, ids and statuses are as they were written")
+    if found.done < found.records:
+        show_text(f"{found.records - found.done} records are not written yet; --resume goes on")
+    sys.exit(FAILED if found.faults or found.done < found.records else 0)
 
 
 def _sample(card: "PredictCard", output: Path, quiet: bool) -> None:

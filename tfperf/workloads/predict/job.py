@@ -19,6 +19,9 @@ from tfperf.infer.prediction import (
     MANIFEST,
     PredictionFolder,
     PredictionResult,
+    VerifiedPrediction,
+    has_rows,
+    refuse_wrong_start,
     run_prediction,
     verify_prediction,
 )
@@ -32,13 +35,14 @@ from tfperf.runcard.dump import dump_card
 from tfperf.signals import Signals
 from tfperf.workloads.predict.batch_rule import settle_rule
 from tfperf.workloads.predict.card import PredictCard
+from tfperf.workloads.predict.folders import SAMPLE_FILES, refuse_strange_files
 from tfperf.workloads.predict.places import open_place, parse_place
 from tfperf.workloads.predict.plan import plan_with_rule, read_plan
 from tfperf.workloads.predict.progress import PredictionProgress, PredictionState, ShowRecords
 from tfperf.workloads.predict.report import write_report
 
 SHARE_OF_DISK = 0.5  # of what is free, that is taken without asking
-ADVICE = "the same command with --resume goes on"
+RESUMED = "the same command with --resume goes on"
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,16 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
     if has_run(output):
         raise RunDirectoryError(f"{output}: holds a run of another kind; choose another folder")
     began, site = time.monotonic(), parse_place(options.on)
+    signals = Signals()
     with (
-        Signals(advice=ADVICE).listen() as signals, DirectoryLock(output) as held, signals.defer(),
-        ExitStack() as stack,
+        signals.listen(), DirectoryLock(output) as held, signals.defer(), ExitStack() as stack,
     ):  # fmt: skip
         try:
-            plan, preparer = read_plan(card, options.show_stage)
-            place = stack.enter_context(open_place(card, site, is_begun=(held.path / MANIFEST).exists()))
+            refuse_wrong_start(held.path, options.resume)
+            refuse_strange_files(held.path, (MANIFEST,), SAMPLE_FILES)
+            signals.advice = RESUMED if (held.path / MANIFEST).exists() else ""
+            plan, preparer = read_plan(card, options.show_stage, signals.stop_if_asked)
+            place = stack.enter_context(open_place(card, site, has_rows(held.path)))
             slots = place.slots
             folder = PredictionFolder(held.path, plan)
             rule, measured = settle_rule(
@@ -80,6 +87,7 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
             if not (held.path / MANIFEST).exists():
                 held.discard()
             raise
+        signals.advice = RESUMED
         _write_text(held.path / CARD, dump_card(card))
         _write_text(held.path / ENVIRONMENT, json.dumps(collect_environment(), indent=1))
         progress = PredictionProgress(folder, slots, options.show)
@@ -115,12 +123,12 @@ def refuse_full_disk(folder: Path, size: int, ask: Callable[[str], bool]) -> Non
         raise StorageError(f"{told}, more than half; nothing was written; --yes allows it")
 
 
-def verify_card(card: PredictCard, output: Path, show: ShowRecords, show_stage: ShowStage) -> list[str]:
-    """What is wrong with a prediction's file, a line each."""
-    plan, _ = read_plan(card, show_stage)
+def verify_card(card: PredictCard, output: Path, show: ShowRecords, show_stage: ShowStage) -> VerifiedPrediction:
+    """What a prediction's file has, compared with its journal. Raises: UserError, RunDirectoryError as predict_card."""
     path = output / MANIFEST
     if not path.is_file():
         raise RunDirectoryError(f"{output}: has no prediction")
+    plan, _ = read_plan(card, show_stage)
     rule = BatchRule(**read_json(path)["identity"]["batch"])
     folder = PredictionFolder(output, plan_with_rule(plan, rule))
     folder.open_existing()

@@ -37,9 +37,14 @@ class ModelLoader:
 
         def predict(columns: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
             found = name_outputs(call(arrange_inputs(model, columns)), self.names, model)
-            return {name: keras.ops.convert_to_numpy(value) for name, value in found.items()}
+            return {name: _widen(keras.ops.convert_to_numpy(value)) for name, value in found.items()}
 
         return predict
+
+
+def _widen(values: AnyArray) -> AnyArray:
+    """bfloat16, which HDF5 does not have, as float32, which holds all of its values."""
+    return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
 
 
 def load_weights(model: Any, path: Any) -> None:

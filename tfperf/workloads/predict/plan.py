@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -49,12 +49,21 @@ def _refuse_unclear_text(card: PredictCard, columns: Sequence[str]) -> None:
         raise CardError(f"preprocess.text: no column {name}; there are: {told}")
 
 
-def read_plan(card: PredictCard, show_stage: ShowStage) -> tuple[PredictionPlan, PreparerSpec]:
-    """What the files have, and what is to come out. Raises: UserError for files that are missing or damaged."""
+def read_plan(
+    card: PredictCard, show_stage: ShowStage, check: Callable[[], None] = lambda: None
+) -> tuple[PredictionPlan, PreparerSpec]:
+    """What the files have, and what is to come out. Raises: UserError for files that are missing or damaged.
+
+    check: called between two files; raises where the command is to end.
+    """
     spec, records = open_source(card, show_stage)
     source, files = card.source, list_source(card)
     show_stage(f"hashing {len(files)} files of {records.records} records")
-    digests = [[path.name, hash_file(path)] for path in files]
+    digests = []
+    for path in files:
+        check()
+        digests.append([path.name, hash_file(path)])
+    check()
     identity = {
         "model": describe_model(card), "preprocess": describe_preprocess(card), "source": digests,
         "columns": [*records.columns], "id": source.id, "output": [*card.output.names, card.output.dtype],

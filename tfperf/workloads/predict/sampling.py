@@ -12,6 +12,7 @@ from tfperf.infer.batch_choice import list_rules
 from tfperf.infer.dispatch_records import DispatchRule
 from tfperf.infer.micro_batches import BatchRule, cut_window
 from tfperf.infer.pace import UnitRule
+from tfperf.infer.prediction import MANIFEST
 from tfperf.infer.prepared import PreparedWindow
 from tfperf.infer.preparer import PreparerSpec
 from tfperf.infer.preparer_watch import prepare_first
@@ -25,6 +26,7 @@ from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import dump_card
 from tfperf.signals import Signals
 from tfperf.workloads.predict.card import PredictCard
+from tfperf.workloads.predict.folders import SAMPLE, SAMPLE_JOURNAL, SAMPLE_PAGE, refuse_strange_files
 from tfperf.workloads.predict.plan import open_source
 from tfperf.workloads.predict.sample_plan import (
     SampleTask,
@@ -36,7 +38,6 @@ from tfperf.workloads.predict.sample_plan import (
 )
 from tfperf.workloads.predict.sample_report import choose_batch, summarise_sample
 
-JOURNAL, SAMPLE, PAGE = "sample.journal", "sample.json", "sample.html"
 MOST_BYTES = 2**28
 ADVICE = "the same command goes on"
 
@@ -128,12 +129,13 @@ def sample_card(card: PredictCard, output: Path, show: ShowPasses) -> dict[str, 
         raise RunDirectoryError(f"{output}: holds a run of another kind; choose another folder")
     with Signals(advice=ADVICE).listen() as signals, DirectoryLock(output) as held, signals.defer():
         try:
+            refuse_strange_files(held.path, (SAMPLE_JOURNAL, MANIFEST))
             spec, records = open_source(card, show_nothing)
-            study = SampleStudy(card, spec, lambda: signals.received is not None, held.path / JOURNAL, show)
+            study = SampleStudy(card, spec, lambda: signals.received is not None, held.path / SAMPLE_JOURNAL, show)
             window = _prepare_sample(study)
             study.open({"card": json.loads(json.dumps(dump_card(card))), "records": records.records})
         except BaseException:
-            if not (held.path / JOURNAL).exists():
+            if not (held.path / SAMPLE_JOURNAL).exists():
                 held.discard()
             raise
         rule, records_of_batch = run_study(study, window)
@@ -142,7 +144,7 @@ def sample_card(card: PredictCard, output: Path, show: ShowPasses) -> dict[str, 
         report["environment"] = collect_environment()
         with write_atomically(held.path / SAMPLE) as temporary:
             temporary.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        with write_atomically(held.path / PAGE) as temporary:
+        with write_atomically(held.path / SAMPLE_PAGE) as temporary:
             temporary.write_text(render_sample(report), encoding="utf-8")
     return report
 
