@@ -1,5 +1,8 @@
 """`tfperf.predict` with what a Python program has: models, arrays, texts and functions in memory."""
 
+import glob
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +10,9 @@ import pytest
 import tfperf
 from tests.workloads.predict.test_predict import make_files
 from tfperf.errors import CardError, RunDirectoryError
-from tfperf.workloads.predict.given import name_model, name_source
+from tfperf.workloads.cards import load_checked_card
+from tfperf.workloads.predict.card import BatchSize, PredictCard
+from tfperf.workloads.predict.given import name_model, name_source, write_predict_card
 
 KEYS = {"queue.devices": ["cpu:0"]}
 
@@ -62,7 +67,14 @@ def test_the_same_model_has_the_same_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [(["a\nb"], "line breaks"), (3, "got int; must be globs"), ([], "got list; must be globs")],
+    [
+        (["a\nb"], "line breaks"), (["a\r"], "line breaks"), (3, "got int; must be globs"),
+        ([], "got list; must be globs"), ([__file__, "other"], r"test_predict.py'.*: names of files must be pathlib"),
+        ([Path("a.txt"), "b.txt"], r"with 'b.txt': names of files must be pathlib.Path"),
+        (np.array([[1, 2], [3]], object), r"an array of objects with \[1, 2\]; must be texts"),
+        (np.array(["a", None], object), "an array of objects with None"), (np.array([b"\xff"]), "must be UTF-8"),
+        (np.array([["a", "b"]]), "must have one axis"), (np.zeros(2, complex), "got an array of complex128"),
+    ],
 )  # fmt: skip
 def test_other_records_are_refused(tmp_path, source, words):
     with pytest.raises(CardError, match=words):
@@ -88,3 +100,29 @@ def test_files_of_several_formats_are_refused(tmp_path):
         name_source([tmp_path / "a.npy", tmp_path / "b.txt"], tmp_path)
     assert name_source(["a.npy", "b.npy"], tmp_path)["npy"][1].endswith("/b.npy")
     assert name_source("data/*.parquet", tmp_path)["parquet"][0].endswith("/data/*.parquet")
+
+
+def test_bytes_are_texts(tmp_path):
+    for source in (np.array([b"a\xc3\xa4", b"b"]), np.array(["a\u00e4", "b"]), np.array(["a\u00e4", "b"], object)):
+        [path] = name_source(source, tmp_path)["lines"]
+        assert Path(path).read_text(encoding="utf-8") == "a\u00e4\nb\n"
+
+
+def test_a_file_is_meant_whatever_signs_its_name_has(tmp_path):
+    (tmp_path / "[x]").mkdir()
+    (tmp_path / "[x]" / "a[1].txt").write_text("one\n")
+    pattern = name_source(tmp_path / "[x]" / "a[1].txt", tmp_path)["lines"][0]
+    assert glob.glob(pattern) == [str(tmp_path / "[x]" / "a[1].txt")]
+    make_files(tmp_path / "[x]")
+    card = load_checked_card(tmp_path / "[x]" / "card.yaml")
+    assert isinstance(card, PredictCard) and glob.glob(card.source.patterns[0])
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((2, 4)))
+    path = write_predict_card(
+        build, tmp_path / "a.npy", tmp_path / "run", None, (), None, np.int64(8), {"queue.window": np.int32(64)}
+    )
+    card = load_checked_card(path)
+    assert isinstance(card, PredictCard)
+    assert card.queue.batch == BatchSize(records=8) and card.queue.window == 64

@@ -115,3 +115,13 @@ def test_visible_devices(visible, found):
 )  # fmt: skip
 def test_numbers_of_unlike_devices_tell_nothing_unless_they_are_those_of_the_bus(environment, found):
     assert find_visible_gpus(environment, ["GPU-a", "GPU-b"], ["A", "B"]) == found
+
+
+def test_devices_whose_order_is_unknown_are_named(tmp_path):
+    code = "from tfperf.measure.nvml import list_unordered_gpus as found; print(*found(), sep=', ')"
+    stub = build_stub(tmp_path)
+    for more, told in (({}, "NVIDIA Stub A, NVIDIA Stub B"), ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, "")):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**stub, **more}
+        )
+        assert done.stdout.strip() == told

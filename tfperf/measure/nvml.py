@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfperf.measure.environment import open_nvml
-from tfperf.measure.visible_gpus import find_visible_gpus
+from tfperf.measure.visible_gpus import find_visible_gpus, is_order_unknown
 
 IDLE = "idle"
 REASONS: Mapping[int, str] = {  # bits of nvmlDeviceGetCurrentClocksEventReasons
@@ -151,6 +151,15 @@ def open_gpus() -> Iterator[list[GpuReader]]:
     finally:
         with suppress(Exception):
             stack.close()
+
+
+def list_unordered_gpus() -> list[str]:
+    """Names of this machine's GPUs where they differ and it is not known which number is which: `open_gpus` gives none
+    of them then. Nothing: it is known, or there are none."""
+    with suppress(Exception), open_nvml() as library:
+        names = [str(one.name) for one in _open_all(library)]
+        return names if is_order_unknown(os.environ, names) else []
+    return []
 
 
 def read_utilisation() -> tuple[float | None, ...]:

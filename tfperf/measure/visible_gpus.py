@@ -26,6 +26,16 @@ def find_visible_gpus(
     return found
 
 
+def is_order_unknown(environment: Mapping[str, str], names: Sequence[str | None]) -> bool:
+    """Whether GPUs are hidden from `find_visible_gpus` only because their numbers tell nothing.
+
+    >>> is_order_unknown({}, ["A", "B"]), is_order_unknown({"CUDA_VISIBLE_DEVICES": "-1"}, ["A", "B"])
+    (True, False)
+    """
+    entries = environment.get(VARIABLE, "0").split(",")
+    return len(set(names)) > 1 and environment.get(ORDER) != "PCI_BUS_ID" and entries[0].strip().isdecimal()
+
+
 def _find_entry(entry: str, uuids: Sequence[str | None], ordered: bool) -> int | str | None:
     """A number, the beginning of one GPU's UUID, or the whole UUID of a part of one."""
     if entry.isdecimal():

@@ -1,5 +1,6 @@
 """A runcard from its file: every fault at once, each with its place."""
 
+import glob
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -112,7 +113,7 @@ def _resolve_globs(kind: CardKind, root: CardNode, folder: Path) -> None:
     """Make globs of files absolute; what they match is for others to say."""
     for node in [node for key in kind.globs for node in _find_nodes(root, key)]:
         if isinstance(node.value, str) and node.value:
-            node.value = os.path.join(os.path.realpath(folder), node.value)
+            node.value = os.path.join(glob.escape(os.path.realpath(folder)), node.value)
 
 
 def _resolve_code(kind: CardKind, root: CardNode, folder: Path) -> Iterator[LocatedFault]:

@@ -1,5 +1,6 @@
 """Cards of what a Python program gives: models, functions and records that are written to files for other processes."""
 
+import glob
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from tfperf.errors import CardError
 from tfperf.results.files import make_folder, write_atomically
 from tfperf.sources.references import name_function
 
+MOST_LOOKED_AT = 1000  # texts, of which one may be a file's name by mistake
 CODE = "_code"  # after the name of a run directory: what its card names
 FORMATS = {".h5": "hdf5", ".hdf5": "hdf5", ".parquet": "parquet", ".npy": "npy"}
 
@@ -36,13 +38,14 @@ def write_predict_card(
     if preprocess is not None:
         tree["preprocess"] = name_preprocess(preprocess, folder)
     if batch is not None:
-        tree["queue"] = {"batch": dict(batch) if isinstance(batch, Mapping) else {"records": batch}}
+        limits = dict(batch) if isinstance(batch, Mapping) else {"records": batch}
+        tree["queue"] = {"batch": {name: _make_plain(limit) for name, limit in limits.items()}}
     for key, value in keys.items():
         *above, last = key.split(".")
         place = tree
         for name in above:
             place = place.setdefault(name, {})
-        place[last] = value
+        place[last] = _make_plain(value)
     make_folder(folder)
     with write_atomically(folder / "card.yaml") as temporary:
         temporary.write_text(yaml.safe_dump(tree), encoding="utf-8")
@@ -73,6 +76,11 @@ def name_model(model: Any, folder: Path) -> dict[str, Any]:
     return {"build": str(name_function(model, folder, "model.build"))}
 
 
+def _make_plain(value: Any) -> Any:
+    """A number of NumPy's as Python's, which YAML knows."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _resolve_code(text: str) -> str:
     """`file.py:function` with the whole path of the file; anything else as it is."""
     file, _, function = text.rpartition(":")
@@ -80,31 +88,77 @@ def _resolve_code(text: str) -> str:
 
 
 def name_source(source: Any, folder: Path) -> dict[str, Any]:
-    """Records as a card names them; those in memory are written to a file."""
+    """Records as a card names them; those in memory are written to a file. Raises: CardError for anything else."""
     if isinstance(source, str | os.PathLike):
         source = [Path(source)]
-    if isinstance(source, list | tuple) and all(Path(one).suffix in FORMATS for one in source if isinstance(one, str)):
-        source = [Path(one) if isinstance(one, str) else one for one in source]
-    if isinstance(source, list | tuple) and source and all(isinstance(one, Path) for one in source):
-        forms = {FORMATS.get(one.suffix.lower(), "lines") for one in source}
-        if len(forms) > 1:
-            raise CardError(f"source: got files of {', '.join(sorted(forms))}; must be of one format")
-        return {forms.pop(): [str(Path.cwd() / one) for one in source]}
-    if isinstance(source, list | tuple) and source and all(isinstance(one, str) for one in source):
-        if any("\n" in one for one in source):
-            raise CardError("source: texts with line breaks; must be without, or in a Parquet file")
-        return {"lines": [str(_keep(folder, "records.txt", "".join(f"{one}\n" for one in source).encode()))]}
+    if isinstance(source, list | tuple) and source and all(isinstance(one, str | Path) for one in source):
+        source = _find_paths(source)
+        if isinstance(source[0], Path):
+            forms = {FORMATS.get(one.suffix.lower(), "lines") for one in source}
+            if len(forms) > 1:
+                raise CardError(f"source: got files of {', '.join(sorted(forms))}; must be of one format")
+            return {forms.pop(): [_make_pattern(Path.cwd() / one) for one in source]}
+        return _keep_texts(source, folder)
     if not hasattr(source, "__array__") or not len(getattr(source, "shape", ())):
         raise CardError(f"source: got {type(source).__name__}; must be globs of files, an array with a first axis of "
                         "records, or a list of texts")  # fmt: skip
     array = np.asarray(source)
     if array.dtype.kind in "OUS":
-        return name_source([str(one) for one in array.ravel()], folder)
+        return _keep_texts([_decode_text(one, array.shape) for one in array.ravel()], folder)
+    if array.dtype.kind not in "biuf":
+        raise CardError(f"source: got an array of {array.dtype}; must be numbers or texts")
     path = folder / "records.npy"
     make_folder(folder)
     with write_atomically(path) as temporary, temporary.open("wb") as stream:
         np.save(stream, array, allow_pickle=False)
     return {"npy": [str(path)]}
+
+
+def _find_paths(source: Sequence[str | Path]) -> list[Any]:
+    """All as paths where the texts among them end as names of files do; texts where there are no paths.
+
+    Raises: CardError where a text is the name of a file, and would be a record.
+    """
+    texts = [one for one in source if isinstance(one, str)]
+    if all(Path(one).suffix.lower() in FORMATS for one in texts):
+        return [Path(one) for one in source]
+    for one in texts if len(texts) < len(source) else texts[:MOST_LOOKED_AT]:
+        if _is_file(one) or len(texts) < len(source):
+            raise CardError(f"source: got a list with {one[:80]!r}: names of files must be pathlib.Path where they do "
+                            f"not end in {', '.join(FORMATS)}")  # fmt: skip
+    return list(source)
+
+
+def _keep_texts(texts: Sequence[str], folder: Path) -> dict[str, Any]:
+    if any("\n" in one or one.endswith("\r") for one in texts):
+        raise CardError("source: texts with line breaks; must be without, or in a Parquet file")
+    return {"lines": [str(_keep(folder, "records.txt", "".join(f"{one}\n" for one in texts).encode()))]}
+
+
+def _make_pattern(path: Path) -> str:
+    """A glob of a path; where there is a file of just this name, it is meant, whatever signs it has."""
+    return glob.escape(str(path)) if path.is_file() else str(path)
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long, or with a zero
+        return False
+
+
+def _decode_text(value: Any, shape: tuple[int, ...]) -> str:
+    """Raises: CardError for anything but a text in UTF-8, in an array of one axis."""
+    if len(shape) != 1:
+        raise CardError(f"source: got texts of shape {shape}; must have one axis")
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise CardError(f"source: got the bytes {value[:40]!r}; must be UTF-8") from None
+    if not isinstance(value, str):
+        raise CardError(f"source: got an array of objects with {value!r:.60}; must be texts, or an array of numbers")
+    return value
 
 
 def _keep(folder: Path, name: str, content: bytes) -> Path:

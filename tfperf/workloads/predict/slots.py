@@ -9,7 +9,7 @@ from tfperf.errors import CardError
 from tfperf.infer.dispatch_records import MemberSlot, Slot
 from tfperf.infer.worker import WorkerSpec
 from tfperf.measure.environment import count_cores
-from tfperf.measure.nvml import open_gpus
+from tfperf.measure.nvml import list_unordered_gpus, open_gpus
 from tfperf.workloads.predict.card import PredictCard
 from tfperf.workloads.predict.loading import ModelLoader
 
@@ -39,8 +39,8 @@ def list_devices(card: PredictCard, gpus: int) -> list[str]:
 
 def make_slots(card: PredictCard) -> list[Slot]:
     """A slot for each worker. Raises: CardError for devices that are not there, and for too many slownesses."""
-    with open_gpus() as gpus:
-        devices = list_devices(card, len(gpus))
+    needs_gpus = card.queue.devices == "auto" or any(one != "cpu:0" for one in card.queue.devices)
+    devices = list_devices(card, _count_gpus() if needs_gpus else 0)
     specs = _make_specs(card, len(devices))
     return [
         Slot(f"worker {place} on {device}", spec, make_environment(device), device)
@@ -68,8 +68,7 @@ def make_member_slots(card: PredictCard, members: int) -> list[MemberSlot]:
 
 def find_member_environment(device: str, carried: Mapping[str, str]) -> dict[str, str]:
     """Variables of a worker's process on this machine, a member. Raises: CardError for a GPU that is not here."""
-    with open_gpus() as gpus:
-        count = len(gpus)
+    count = _count_gpus() if device != "cpu:0" else 0
     if device == "auto":
         device = "gpu:0" if count else "cpu:0"
     _refuse_missing("queue.devices", device, count)
@@ -80,6 +79,18 @@ def make_environment(device: str) -> dict[str, str]:
     """Variables of a worker's process on a device of this machine."""
     threads = {} if device.startswith("gpu") else ONE_THREAD
     return {"TF_CPP_MIN_LOG_LEVEL": "3", **threads, "CUDA_VISIBLE_DEVICES": _find_visible(device)}
+
+
+def _count_gpus() -> int:
+    """That this process sees. Raises: CardError where it is not known which number is which."""
+    if names := list_unordered_gpus():
+        told = ", ".join(names)
+        raise CardError(
+            f"queue.devices: the GPUs of this machine differ ({told}): their numbers are clear only where the "
+            "environment has CUDA_DEVICE_ORDER=PCI_BUS_ID; set it, or CUDA_VISIBLE_DEVICES=-1 for the CPU alone"
+        )
+    with open_gpus() as gpus:
+        return len(gpus)
 
 
 def _make_specs(card: PredictCard, count: int) -> list[WorkerSpec]:
