@@ -49,18 +49,20 @@ def make_preparer(records, window, faults=None):
     return PreparerSpec(partial(Numbers, records), partial(partial, prepare, faults=faults or {}), window)
 
 
-def compute(inputs, faults, seconds, of_batch):
+def compute(inputs, faults, seconds, of_batch, most):
     tokens = inputs["tokens"]
+    if most is not None and len(tokens) > most:
+        raise MemoryError(f"{len(tokens)} records are too many")
     for number in map(int, tokens[:, 0]):
         fail(faults.get(number))
     time.sleep(of_batch + seconds * tokens.size)
     return {"rows": np.stack([tokens[:, 0] * k for k in range(WIDTH)], axis=1).astype(np.float32)}
 
 
-def make_worker(faults=None, seconds=0.0, of_batch=0.0, slowness=1.0):
-    return WorkerSpec(
-        partial(partial, compute, faults=faults or {}, seconds=seconds, of_batch=of_batch), slowness=slowness
-    )
+def make_worker(faults=None, seconds=0.0, of_batch=0.0, slowness=1.0, most=None):
+    """most: records of a batch; None: any number."""
+    keywords = {"faults": faults or {}, "seconds": seconds, "of_batch": of_batch, "most": most}
+    return WorkerSpec(partial(partial, compute, **keywords), slowness=slowness)
 
 
 def make_truth(records):

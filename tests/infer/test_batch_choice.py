@@ -80,3 +80,21 @@ def test_the_smallest_is_taken_that_none_beats_by_more_than_a_twentieth(rates, p
     rules = [BatchRule(records=size) for size in (1, 4, 16)]
     measured = [MeasuredRule(rule, rate) for rule, rate in zip(rules, rates, strict=True)]
     assert choose_rule(measured) == rules[place]
+
+
+def test_sizes_that_run_out_of_memory_cost_what_they_do():
+    """Larger batches that raise are done again one by one."""
+    window = make_window([2] * 64)
+    with calibrate(window, make_worker(of_batch=0.01, most=8)) as calibration:
+        single, small, large = (calibration.measure(BatchRule(records=size), 0.3) for size in (1, 8, 16))
+    assert choose_rule([single, small]) == BatchRule(records=8) and large is None
+    assert calibration.first_error == "MemoryError: 16 records are too many"
+
+
+def test_a_size_that_fails_at_times_is_told_by_its_whole_cost():
+    window = make_window([2] * 64)
+    with calibrate(window, make_worker({7: "raised"}, of_batch=0.01)) as calibration:
+        calibration._single_rate = 100.0  # as if single records had not met the bad one
+        found = calibration.measure(BatchRule(records=32), 0.3)
+    assert found is not None and found.rate < 64 / (32 / 100)
+    assert calibration.first_error == "ValueError: a bad record"

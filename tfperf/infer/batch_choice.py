@@ -1,5 +1,6 @@
 """How many records go through the model at once: what is fastest of what was tried, single records among it."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from tfperf.infer.preparer_watch import START_SECONDS
 
 GROWTH = 4  # from one size to the next
 MOST_RECORDS, MOST_LENGTH = 1024, 65_536
+BOTH_ENDS = 2  # batches, that do not count
 MOST_LOSSES = 3  # of workers
 BETTER = 1.05  # times as fast as a smaller size, that a larger one must be
 
@@ -45,8 +47,12 @@ def list_rules(window: PreparedWindow, is_sorted: bool) -> list[BatchRule]:
 
 
 class BatchCalibration:
-    """Runs batches of the records of a window in one worker. Batches that raise, crash or hang are passed over, as are
-    their records from then on: which of them is to blame is found when all records are run."""
+    """Runs batches of the records of a window in one worker. Batches that raise, crash or hang are left out from then
+    on, with all of their records: which of these is to blame is found when all records are run. There they cost their
+    own time and that of their records one by one, and so they do in what is measured here.
+
+    first_error: what the first batch that failed has said.
+    """
 
     def __init__(self, start_worker: Callable[[], WorkerProcess], window: PreparedWindow, timeout: float) -> None:
         """timeout: seconds for a batch."""
@@ -54,6 +60,8 @@ class BatchCalibration:
         self._worker: WorkerProcess | None = None
         self._bad = {one.number for one in window.failures}
         self._losses = 0
+        self._single_rate = 0.0  # records/s one by one; 0: not known
+        self.first_error: str | None = None
 
     def measure(self, rule: BatchRule, seconds: float) -> MeasuredRule | None:
         """Records a second with batches of all lengths, for so many seconds after both ends were run once; None: none
@@ -63,26 +71,28 @@ class BatchCalibration:
             return None
         cut = cut_window(self._window.window, self._window.lengths[good], rule)
         batches = [MicroBatch(one.window, one.place, tuple(good[n] for n in one.records), one.longest) for one in cut]
-        spent, records = 0.0, 0
-        for place in [0, len(batches) - 1]:  # both ends compile what there is to compile
-            self._run(batches[place])
-        for place in _spread(len(batches)):
-            found = self._run(batches[place])
-            if found is not None:
-                spent += found
-                records += len(batches[place].records)
+        spent, records, lost_seconds, lost = 0.0, 0, 0.0, 0
+        # both ends compile what there is to compile
+        for number, place in enumerate([0, len(batches) - 1, *_spread(len(batches))]):
+            batch = batches[place]
+            if self._bad.intersection(batch.records):
+                continue
+            begin = time.perf_counter()
+            found = self._ask(batch)
+            if found is None:
+                self._bad.update(batch.records)
+                lost, lost_seconds = lost + len(batch.records), lost_seconds + time.perf_counter() - begin
+            elif number >= BOTH_ENDS:
+                spent, records = spent + found, records + len(batch.records)
             if spent >= seconds:
                 break
-        return MeasuredRule(rule, records / spent) if records else None
-
-    def _run(self, batch: MicroBatch) -> float | None:
-        """Seconds of a batch; None where it has failed, or has before."""
-        if self._bad.intersection(batch.records):
+        if not records:
             return None
-        found = self._ask(batch)
-        if found is None:
-            self._bad.update(batch.records)
-        return found
+        if rule.records == 1:
+            self._single_rate = records / spent
+        elif self._single_rate:
+            spent, records = spent + lost_seconds + lost / self._single_rate, records + lost
+        return MeasuredRule(rule, records / spent)
 
     def _ask(self, batch: MicroBatch) -> float | None:
         if self._worker is None:
@@ -95,12 +105,16 @@ class BatchCalibration:
             if messages is None:
                 self._losses += 1
                 told = self._end()
+                self.first_error = self.first_error or told
                 if self._losses == MOST_LOSSES:
                     raise TrainingError(f"model: {MOST_LOSSES} batches end their process, or hang: {told}")
                 return None
             for kind, *rest in messages:
-                if kind in ("rows", "raised"):
-                    return max(float(rest[3]), 1e-9) if kind == "rows" else None
+                if kind == "rows":
+                    return max(float(rest[3]), 1e-9)
+                if kind == "raised":
+                    self.first_error = self.first_error or str(rest[2])
+                    return None
 
     def _receive(self, timeout: float) -> Any:
         """A list of what the worker says; None: it is gone, or does not answer."""

@@ -129,7 +129,8 @@ def convert_rows(
         shape, array = (len(numbers), *spec.shape), values.get(spec.name)
         if array is None or array.shape != shape:
             what = "nothing" if array is None else f"shape {array.shape}"
-            raise UserError(f"model: output {spec.name}: got {what} for {len(numbers)} records; must be {shape}")
+            why = "a row must have the same shape for every record"
+            raise UserError(f"model: output {spec.name}: got {what} for {len(numbers)} records; must be {shape}: {why}")
         if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
             raise UserError(f"model: output {spec.name}: got {array.dtype}, where the first rows were {spec.dtype}")
         with np.errstate(over="ignore"):

@@ -247,7 +247,10 @@ class Dispatcher:
             if (worker.units or not worker.is_ready) and now > worker.deadline:
                 self._lose(number, "hung")
         if self._preparing.is_late():
-            self._hooks.say("reading and preparing records hangs; it is begun again, record by record")
+            self._hooks.say(
+                f"a window of {self._spec.window} records was not read and prepared in {self._rule.timeout:g} s "
+                "(queue.timeout): it is begun again, record by record; a smaller queue.window takes less"
+            )
 
     def _lose(self, number: int, reason: WorkerLoss) -> None:
         """A worker that is gone, or is taken away: what it had is leased again, and its slot is free for another."""

@@ -1,6 +1,7 @@
 """A process that reads records and makes of them what the model takes, window by window, as it is asked."""
 
 import os
+import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from tfperf.infer.prepared import (
     measure_lengths,
 )
 
+RAISED = re.compile(r"\s+\w+: \S")  # as the line with the error begins, below its traceback
 MESSAGE_LENGTH = 500  # characters of what a record raised, that are kept
 
 Columns = Mapping[str, Sequence[Any]]
@@ -84,7 +86,7 @@ def prepare_window(
     skipped = skipped or {}
     if not skipped and begin is None:
         try:
-            made = {name: _join(values, len(ids)) for name, values in prepare(columns).items()}
+            made = _arrange(prepare(columns), len(ids))
             return PreparedWindow(window, made, measure_lengths(made, len(ids)), ids)
         except Exception:
             pass  # which record it is comes out below
@@ -104,7 +106,7 @@ def _prepare_singly(
             begin(number)
         try:
             one = prepare({name: values[number : number + 1] for name, values in columns.items()})
-            rows[number] = {name: _join(values, 1) for name, values in one.items()}
+            rows[number] = _arrange(one, 1)
         except Exception as error:
             failures[number] = RecordFailure(window, number, "raised", describe_error(error))
     for number, odd in _find_odd_rows(rows).items():
@@ -113,6 +115,13 @@ def _prepare_singly(
     made = _join_rows(rows, len(ids))
     listed = tuple(failures[number] for number in sorted(failures))
     return PreparedWindow(window, made, measure_lengths(made, len(ids)), ids, listed)
+
+
+def _arrange(made: Mapping[str, Sequence[Any]], count: int) -> dict[str, Column]:
+    if not isinstance(made, Mapping) or not made:
+        what = "an empty dict" if isinstance(made, Mapping) else type(made).__name__
+        raise ValueError(f"got {what}; must be a dict of the model's inputs")
+    return {name: _join(values, count) for name, values in made.items()}
 
 
 def _join(values: Sequence[Any], count: int) -> Column:
@@ -160,5 +169,9 @@ def _join_rows(rows: Mapping[int, Mapping[str, Column]], count: int) -> dict[str
 
 
 def describe_error(error: BaseException) -> str:
-    """Its type and what it says, in a line."""
+    """Its type and what it says, in a line; of what TensorFlow tells of code that it traces only the error itself."""
+    lines = str(error).splitlines()
+    if lines and lines[0].startswith("in user code:"):
+        last = max((place for place, line in enumerate(lines) if RAISED.match(line)), default=0)
+        return " ".join(" ".join(lines[last:]).split())[:MESSAGE_LENGTH]
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MESSAGE_LENGTH]

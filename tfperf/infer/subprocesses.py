@@ -21,6 +21,7 @@ from tfperf.infer.leases import WorkerLoss
 
 ERROR_LENGTH = 4000  # bytes of what it said last, that are kept
 MOST_LISTS = 64  # of messages that are taken from one process before others have their turn
+OWN_ERROR = "tfperf.errors.UserError: "  # as a traceback ends with it
 PATIENCE_SECONDS = 5.0  # for one that is asked to end
 
 
@@ -91,7 +92,11 @@ class MessageProcess:
         self._errors.close()
         ended = f"killed by signal {-code}" if code < 0 else f"ended with {code}"
         lines = [line for line in said.splitlines() if line.strip()]
-        return f"its process was {ended}" if code < 0 else f"its process {ended}" + (f": {lines[-1]}" if lines else "")
+        return (
+            f"its process was {ended}"
+            if code < 0
+            else f"its process {ended}" + (f": {lines[-1].removeprefix(OWN_ERROR)}" if lines else "")
+        )
 
 
 def serve_messages(descriptor: int) -> None:

@@ -11,6 +11,7 @@ from tfperf.infer.batch_choice import BatchCalibration, MeasuredRule, choose_rul
 from tfperf.infer.launchers import Launcher, WorkerProcess
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.prediction import MANIFEST, PredictionFolder, has_rows
+from tfperf.infer.prepared import PreparedWindow
 from tfperf.infer.preparer import PreparerSpec
 from tfperf.infer.preparer_watch import prepare_first
 from tfperf.results.reading import read_json
@@ -50,8 +51,7 @@ def measure_rules(
 ) -> list[MeasuredRule]:
     """Records a second of a worker with each size that is tried. Raises: UserError where the model fails or hangs."""
     window = prepare_first(preparer, timeout)
-    if not window.columns:
-        raise UserError(f"preprocess: no record could be prepared: {window.failures[0].message}")
+    refuse_unprepared(window)
     found: list[MeasuredRule] = []
     with closing(BatchCalibration(partial(start_first, launcher, check), window, timeout)) as calibration:
         for rule in list_rules(window, is_sorted):
@@ -59,5 +59,14 @@ def measure_rules(
             measured = calibration.measure(rule, CALIBRATION_SECONDS)
             found += [] if measured is None else [measured]
     if not found:
-        raise UserError("model: gives no result for any batch of the first records; queue.batch says how many to take")
+        raise UserError(
+            f"model: gives no result for any batch of the first records: {calibration.first_error}; "
+            "queue.batch: {records: 1} measures nothing, and passes over records that fail"
+        )
     return found
+
+
+def refuse_unprepared(window: PreparedWindow) -> None:
+    """UserError where no record of a window could be prepared."""
+    if not window.columns:
+        raise UserError(f"preprocess: no record could be prepared: {window.failures[0].message}")

@@ -134,7 +134,8 @@ class BatchSize:
     """How many records go through the model at once; the first limit that is reached ends a batch."""
 
     tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
-        default=None, description="of all its records, padding counted"
+        default=None,
+        description="of all its records, padding counted; a record without an axis that varies counts 1",
     )
     records: Count | None = Field(default=None, description="of a batch")
 
@@ -153,7 +154,8 @@ class PredictQueue:
         default="auto", description="that workers run on, several times: as many workers; auto: all GPUs, else the CPU"
     )
     workers_per_device: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] = Field(
-        default="auto", description="processes with a model of their own; auto: 1"
+        default="auto",
+        description="processes with a model of their own; auto: 1 on a GPU, on the CPU one for each core",
     )
     unit_seconds: Annotated[float, Field(ge=0.01, le=3600)] = Field(
         default=1.0, description="of computing, that are handed out at a time"
@@ -167,7 +169,8 @@ class PredictQueue:
         default=4096, description="records that are prepared and sorted together"
     )
     timeout: Annotated[float, Field(ge=0.1, le=1_000_000)] = Field(
-        default=120.0, description="seconds for a batch or a record, after which its worker is replaced"
+        default=120.0,
+        description="seconds for a batch, a record, or preparing a window, after which its process is replaced",
     )
     slowness: Annotated[tuple[Slowness, ...], Field(max_length=1000)] = Field(
         default=(), description="of each worker, how many times as long as its own time it takes: stands in for "

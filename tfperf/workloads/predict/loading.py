@@ -31,6 +31,7 @@ class ModelLoader:
         for device in tf.config.list_physical_devices("GPU"):
             tf.config.experimental.set_memory_growth(device, True)
         model = make_model(self.source, "model")
+        refuse_fixed_batch(model)
         if self.source.weights is not None:
             load_weights(model, self.source.weights)
         call = tf.function(lambda inputs: model(inputs, training=False), reduce_retracing=True)
@@ -40,6 +41,16 @@ class ModelLoader:
             return {name: _widen(keras.ops.convert_to_numpy(value)) for name, value in found.items()}
 
         return predict
+
+
+def refuse_fixed_batch(model: Any) -> None:
+    """UserError where a model takes batches of one size alone."""
+    for one in getattr(model, "inputs", None) or ():
+        if one.shape and one.shape[0] is not None:
+            raise UserError(
+                f"model: input {one.name} takes batches of {one.shape[0]}; must take any: keras.Input(shape) without "
+                "batch_size"
+            )
 
 
 def _widen(values: AnyArray) -> AnyArray:
