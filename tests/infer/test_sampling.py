@@ -1,5 +1,9 @@
 """Passes over a sample: rates of events that are made up, and of workers of planted rates."""
 
+import time
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from tests.infer.programs import make_preparer, make_worker
@@ -8,7 +12,8 @@ from tfperf.infer.dispatch_records import BatchEvent, DispatchRule, Slot
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.prepared import RaggedColumn
 from tfperf.infer.preparer_watch import prepare_first
-from tfperf.infer.sampling import measure_alone, run_pass, summarise_events
+from tfperf.infer.sampled_records import open_repeated
+from tfperf.infer.sampling import measure_alone, measure_preparing, run_pass, summarise_events
 
 RECORDS = 400
 RULE = DispatchRule(BatchRule(records=10), waits_for_all=True)
@@ -33,9 +38,15 @@ def test_two_workers_count_from_when_both_are_warm():
 
 
 def test_a_worker_that_waits_lowers_the_useful_share():
-    events = [*make_events(0, 1.0, 20), *make_events(1, 1.0, 11)]
-    found = summarise_events(events, 2)  # of 18 s each, one worked 18, the other 9
-    assert found.useful_share == pytest.approx(27 / 36)
+    pauses = [BatchEvent(1, 2.0 * number, 1.0, 4, 8.0) for number in range(1, 11)]
+    found = summarise_events([*make_events(0, 1.0, 20), *pauses], 2)  # from 4 s to 20 s, one worked half of it
+    assert found.useful_share == pytest.approx(0.75) and found.rate == pytest.approx(6.0)
+
+
+def test_what_is_left_at_the_end_does_not_count():
+    """A worker that has no more batches would lower the rate, whatever there is in a run that goes on."""
+    found = summarise_events([*make_events(0, 1.0, 20), *make_events(1, 1.0, 12)], 2)
+    assert found.rate == pytest.approx(8.0) and found.useful_share == pytest.approx(1.0)
 
 
 def test_records_of_different_cost_count_by_it():
@@ -46,8 +57,10 @@ def test_records_of_different_cost_count_by_it():
 
 
 def test_too_few_batches_tell_nothing():
-    assert summarise_events(make_events(0, 1.0, 2), 1).rate is None
-    assert summarise_events(make_events(0, 1.0, 9), 2).rate is None
+    assert summarise_events(make_events(0, 1.0, 9), 1).rate is None
+    assert summarise_events(make_events(0, 1.0, 10), 1).rate == pytest.approx(4.0)
+    assert summarise_events(make_events(0, 1.0, 40), 2).rate is None
+    assert summarise_events([*make_events(0, 1.0, 40), *make_events(1, 10.0, 3)], 2).rate is None
 
 
 def test_a_pass_finds_planted_rates():
@@ -70,3 +83,27 @@ def test_records_that_kill_their_preparation_cost_no_other():
     assert [one.number for one in found.failures] == [7] and len(found.ids) == 20
     tokens = found.columns["tokens"]
     assert isinstance(tokens, RaggedColumn) and tokens.take([3]).flat.tolist() == [3] * int(found.lengths[3])
+
+
+def test_preparation_is_timed_alone():
+    spec = make_preparer(RECORDS, 50)
+    found = measure_preparing(spec, [3, 1], 20.0, lambda: False)
+    assert (found.rate or 0.0) > 0 and found.slot_rates == ()
+    slow = replace(spec, build_prepare=partial(partial, prepare_slowly, seconds=0.004))
+    found = measure_preparing(slow, [3, 1], 20.0, lambda: False)
+    assert 100 < (found.rate or 0.0) <= 250
+    assert measure_preparing(spec, [3, 1], 20.0, lambda: True).rate is None
+
+
+def prepare_slowly(columns, seconds):
+    time.sleep(seconds * len(columns["number"]))
+    return {"tokens": list(columns["number"][:, None])}
+
+
+def test_records_are_gone_through_again():
+    whole, again = make_preparer(7, 4).open_reader(), open_repeated(make_preparer(7, 4).open_reader, 3)
+    assert again.records == 21
+    for first, last in ((0, 7), (5, 9), (6, 21), (13, 15)):
+        columns, ids = again.read(first, last)
+        wanted = [number % 7 for number in range(first, last)]
+        assert [*columns["number"]] == wanted and [*ids] == [whole.read(n, n + 1)[1][0] for n in wanted]

@@ -32,12 +32,14 @@ class MemberSlot(Slot):
 @dataclass(frozen=True)
 class DispatchRule:
     """How work is handed out. timeout: seconds for a batch, a record, or the preparation of a window; waits_for_all:
-    whether nothing is handed out before all workers are ready."""
+    whether nothing is handed out before all workers are ready; seed: of a random order of a window's batches, None: the
+    longest first."""
 
     batch: BatchRule
     unit: UnitRule = field(default_factory=UnitRule)
     timeout: float = 120.0
     waits_for_all: bool = False
+    seed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Dispatcher:
     ) -> None:  # fmt: skip
         """launcher: who starts workers on the slots; None: as processes of this machine."""
         self._slots, self._spec, self._rule, self._hooks, self._clock = slots, preparer, rule, hooks, clock
-        self.book, self.paces, self.windows = LeaseBook(), Paces(rule.unit), WindowQueue(rule.batch)
+        self.book, self.paces, self.windows = LeaseBook(), Paces(rule.unit), WindowQueue(rule.batch, rule.seed)
         self._launcher = launcher or LocalLauncher(slots)
         self._workers: dict[int, RunningWorker] = {}
         self._starts = [0] * len(slots)  # of each slot, since one came to do a batch

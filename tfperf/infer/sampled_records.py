@@ -41,6 +41,33 @@ def _join_stretches(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts) if is_array else [value for one in parts for value in one]
 
 
+@dataclass(frozen=True)
+class RepeatedRecords:
+    """Records of another reader, over and over."""
+
+    reader: Any
+    times: int
+
+    @property
+    def records(self) -> int:
+        """How many they seem to be."""
+        return int(self.reader.records) * self.times
+
+    def read(self, first: int, last: int) -> tuple[Mapping[str, Sequence[Any]], AnyArray]:
+        """Columns and ids of some of them."""
+        columns: dict[str, list[Any]] = {}
+        ids: list[AnyArray] = []
+        while first < last:
+            begin = first % self.reader.records
+            end = min(self.reader.records, begin + last - first)
+            found, these = self.reader.read(begin, end)
+            for name, values in found.items():
+                columns.setdefault(name, []).append(values)
+            ids.append(these)
+            first += end - begin
+        return {name: _join_stretches(parts) for name, parts in columns.items()}, np.concatenate(ids)
+
+
 def draw_numbers(total: int, count: int, seed: int, replicate: int) -> Int64Array:
     """Numbers of records, each at most once, rising; other ones for each replicate."""
     draws = np.random.default_rng([seed, replicate])
@@ -65,3 +92,8 @@ def draw_groups(total: int, groups: int, each: int, seed: int) -> Int64Array:
 def open_sampled(open_reader: Callable[[], Any], numbers: Int64Array) -> SampledRecords:
     """What another process opens: these records of a reader that it opens by itself."""
     return SampledRecords(open_reader(), numbers)
+
+
+def open_repeated(open_reader: Callable[[], Any], times: int) -> RepeatedRecords:
+    """What another process opens: these records, so many times."""
+    return RepeatedRecords(open_reader(), times)

@@ -91,10 +91,3 @@ def _find_half(found: ConfidenceInterval) -> float:
     """Half of an interval, relative to its value."""
     assert found.low is not None and found.high is not None
     return (found.high - found.low) / 2 / found.value
-
-
-def scale_to_total(seconds: ConfidenceInterval, records: int, total: int) -> ConfidenceInterval:
-    """The same for another number of records."""
-    factor = total / records
-    limits = [None if one is None else one * factor for one in (seconds.low, seconds.high)]
-    return ConfidenceInterval(seconds.value * factor, *limits)

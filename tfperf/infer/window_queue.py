@@ -26,8 +26,9 @@ class OpenWindow:
 class WindowQueue:
     """The windows that are open, by their numbers."""
 
-    def __init__(self, rule: BatchRule) -> None:
-        self._rule = rule
+    def __init__(self, rule: BatchRule, seed: int | None = None) -> None:
+        """seed: of a random order of the batches of a window; None: the longest first."""
+        self._rule, self._seed = rule, seed
         self._open: dict[int, OpenWindow] = {}
         self._bytes = 0
 
@@ -53,6 +54,9 @@ class WindowQueue:
                 for one in batches
             ]  # fmt: skip
         wanted = [one for one in batches if not np.all(done[list(one.records)])] if np.any(done) else batches
+        if self._seed is not None:
+            order = np.random.default_rng([self._seed, prepared.window]).permutation(len(wanted))
+            wanted = [wanted[place] for place in order]
         failures = [one for one in prepared.failures if not done[one.number]]
         if wanted:
             self._open[prepared.window] = OpenWindow(prepared, wanted, {one.place for one in wanted})

@@ -14,7 +14,10 @@ from tfperf.report.style import FAILED, MEAN, SECOND, apply_style, escape_math, 
 KINDS = {
     "batch": ("Batches", "how many records go through the model at once, one worker"),
     "workers": ("Workers", "workers of each device"),
-    "unit": ("Units", "records that are handed out at a time, one worker of each device"),
+    "unit": (
+        "Units",
+        "records that are handed out at a time, in batches of at most as many, one worker of each device",
+    ),
 }
 HEADER = ("", "records/s [95 %]", "standard deviation", "useful share")
 
@@ -40,25 +43,39 @@ def list_sample_lines(report: Mapping[str, Any]) -> list[str]:
     for one in report["devices"]:
         mean, deviation = _format_scatter(one)
         lines.append(f"{one['device']}: {mean} records/s while it computes, standard deviation {deviation}")
-    alone = _select(report, "alone")
-    for one in [*alone, *(group for group in report["groups"] if group["kind"] != "alone")]:
-        kind = {"batch": "batches of ", "workers": "workers per device: ", "unit": "units of "}.get(one["kind"], "")
-        told = kind + (one["words"] if kind else "one process without a queue")
-        if one["errors"]:
-            lines.append(f"{told}: {one['errors'][0]}")
-        elif one["mean"] is None:
-            lines.append(f"{told}: too few batches to tell a rate")
-        else:
-            lines.append(f"{told}: {_format_rate(one)} records/s")
+    for one in report["groups"]:
+        lines.append(f"{_name_group(one)}: {_describe_group(one)}")
+    return [*lines, *_list_conclusions(report)]
+
+
+def _name_group(one: Mapping[str, Any]) -> str:
+    kinds = {"batch": "batches of {}", "workers": "workers per device: {}", "unit": "units of {}",
+             "own": "workers {}", "alone": "one process without a queue"}  # fmt: skip
+    return kinds.get(one["kind"], "{}").format(one["words"])
+
+
+def _describe_group(one: Mapping[str, Any]) -> str:
+    if one["mean"] is None:
+        return one["errors"][0] if one["errors"] else "too few batches to tell a rate"
+    told = f"{_format_rate(one)} records/s"
+    return f"{told}; once: {one['errors'][0]}" if one["errors"] else told
+
+
+def _list_conclusions(report: Mapping[str, Any]) -> list[str]:
+    """How long all records take, what limits that, and what would be faster."""
     if report["seconds"] is None:
-        return [*lines, "how long all records take cannot be told"]
-    found = report["seconds"]
+        return ["how long all records take cannot be told"]
+    found, rate = report["seconds"], report["rate"]["value"]
     limits = "" if found["low"] is None else f" [{format_days(found['low'])}, {format_days(found['high'])}]"
-    return [
-        *lines,
-        f"{report['total']} records take {format_days(found['value'])}{limits} at {report['rate']['value']:.4g} "
-        f"records/s, workers per device: {report['workers']}",
+    lines = [
+        f"{report['total']} records take {format_days(found['value'])}{limits} at {rate:.4g} records/s, by "
+        f"{report['workers']} workers, as the card says; starting these and writing rows is not counted"
     ]  # fmt: skip
+    if report["limit"] == "prepare":
+        lines.append("reading and preparing, in one process, is slower than the workers, which wait for it")
+    if (advice := report["advice"]) is not None:
+        lines.append(f"queue.workers_per_device: {advice['workers']} is {advice['times']:.2f} times as fast")
+    return lines
 
 
 def format_days(seconds: float) -> str:
@@ -76,7 +93,7 @@ def _list_tiles(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         (f"for {report['total']} records", MISSING if seconds is None else format_days(seconds["value"])),
         ("records", MISSING if rate is None else f"{rate['value']:.4g}/s"),
         (f"records of the sample, {report['replicates']} times", str(report["sampled"])),
-        ("workers per device", MISSING if report["workers"] is None else str(report["workers"])),
+        ("workers, as the card says", MISSING if report["workers"] is None else str(report["workers"])),
     ]
 
 

@@ -27,17 +27,19 @@ def load(folder, *more):
     return load_checked_card(folder / "card.yaml", [*KEYS, *more]), words
 
 
+def make_test_slots(workers):
+    worker = make_worker(of_batch=0.002, seconds=1e-5)
+    return [Slot(f"worker {place} on cpu:0", worker, device="cpu:0") for place in range(workers)]
+
+
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """A card whose model and records are small programs; the folder."""
     make_files(tmp_path)
     monkeypatch.setattr(sample_plan, "WORKERS", (1, 2))
     monkeypatch.setattr(sample_plan, "UNITS", (1, 10))
-    monkeypatch.setattr(
-        sampling, "make_slots_of", lambda card, workers: [
-            Slot(f"worker {place} on cpu:0", make_worker(of_batch=0.002, seconds=1e-5)) for place in range(workers)
-        ]
-    )  # fmt: skip
+    monkeypatch.setattr(sampling, "make_slots_of", lambda card, workers: make_test_slots(workers))
+    monkeypatch.setattr(sampling, "make_slots", lambda card: make_test_slots(1))
     spec = make_preparer(RECORDS, 64)
     monkeypatch.setattr(sampling, "open_source", lambda card, show: (spec, spec.open_reader()))
     return tmp_path
@@ -48,13 +50,15 @@ def test_a_sample_says_what_is_fast_and_how_long_all_records_take(small):
     report = json.loads((small / "run" / SAMPLE).read_text())
     kinds = [(one["kind"], one["words"]) for one in report["groups"]]
     assert kinds[0] == ("batch", "single records") and ("batch", "a length of 64 in all") in kinds
-    assert kinds[-5:] == [("alone", "one process"), ("workers", "1"), ("workers", "2"), ("unit", "1 records"),
-                          ("unit", "10 records")]  # fmt: skip
+    assert kinds[-7:] == [
+        ("alone", "one process"), ("prepare", "reading and preparing"), ("own", "as the card says"), ("workers", "1"),
+        ("workers", "2"), ("unit", "1 records"), ("unit", "10 records"),
+    ]  # fmt: skip
     assert all(len(one["rates"]) == 2 for one in report["groups"] if one["kind"] != "batch")
     assert not any(one["errors"] for one in report["groups"])
     assert report["workers"] == 1 and report["total"] == 1_000_000 and report["sampled"] == 60  # as the card says
-    rates = next(one["rates"] for one in report["groups"] if one["kind"] == "workers")
-    assert report["rate"]["value"] == pytest.approx(np.sqrt(np.prod(rates)))
+    own, preparing = (next(one for one in report["groups"] if one["kind"] == kind) for kind in ("own", "prepare"))
+    assert report["rate"]["value"] == min(own["mean"], preparing["mean"])
     assert report["seconds"]["value"] == pytest.approx(1e6 / report["rate"]["value"])
     assert report["seconds"]["low"] < report["seconds"]["value"] < report["seconds"]["high"]
     assert "1000000 records take" in said and "one process without a queue: " in said
@@ -77,14 +81,16 @@ def test_what_was_measured_is_not_measured_again(small, monkeypatch):
     run(*words)
     assert len(passes) == 1 + len({(one.kind, json.dumps(one.value), one.replicate) for one in passes})
     said = run(*words[:-2], "--set", "sample.total=7", code=2)
-    assert "has a sample of another card" in said
+    assert "has a sample with another card" in said
+    (small / "texts-9.txt").write_text("longer\n")
+    assert "has a sample with another source" in run(*words, code=2)
 
 
 @pytest.mark.slow
 def test_another_end_of_a_model_is_told_and_the_others_are_measured(small, monkeypatch):
     monkeypatch.setattr(
         sampling, "make_slots_of",
-        lambda card, workers: [Slot("worker 0 on cpu:0", make_worker(of_batch=0.002))] if workers == 1 else
+        lambda card, workers: make_test_slots(1) if workers == 1 else
         [Slot("worker 0 on gpu:0", make_worker(dict.fromkeys(range(RECORDS), "crashed")))],
     )  # fmt: skip
     said = run("predict", small / "card.yaml", "-o", small / "run", "--sample", "-q", *load(small)[1])
@@ -126,6 +132,12 @@ def test_slownesses_follow_their_devices(tmp_path):
     assert [one.spec.slowness for one in slots] == [1, 1, 5, 5]
 
 
+def test_a_device_that_is_listed_twice_is_one_device(tmp_path):
+    make_files(tmp_path)
+    slots = make_slots_of(load(tmp_path, "queue.devices=[cpu:0, cpu:0]", "queue.workers_per_device=1")[0], 4)
+    assert len(slots) == 4
+
+
 def make_rows(kind, values, rates):
     return [
         {"kind": kind, "value": value, "replicate": replicate, "rate": rate, "devices": ["cpu:0"] * 2,
@@ -134,26 +146,44 @@ def make_rows(kind, values, rates):
     ]  # fmt: skip
 
 
-def test_the_fewest_workers_are_taken_that_none_beats(tmp_path):
-    make_files(tmp_path)
-    card, _ = load(tmp_path, "queue.workers_per_device=auto")
-    rows = make_rows("workers", [1, 2, 4], [(50, 52), (99, 101), (103, 102)])
+def summarise(folder, own, workers, preparing=(1e6, 1e6)):
+    make_files(folder)
+    card, _ = load(folder, "queue.workers_per_device=auto")
+    rows = [
+        *make_rows("own", [None], [own]), *make_rows("prepare", [None], [preparing]),
+        *make_rows("workers", list(workers), list(workers.values())),
+    ]  # fmt: skip
     report = summarise_sample(card, 400, rows, {}, 1.0)
-    assert report["workers"] == 2 and report["devices"] == [
-        {"device": "cpu:0", "mean": 100.0, "sd": pytest.approx(2**0.5)}
-    ]
-    lines = sample_page.list_sample_lines(report)
-    assert lines[0] == "cpu:0: 100 records/s while it computes, standard deviation 1.4"
-    assert lines[-1].startswith("1000000 records take 2.8 h [")
+    sample_page.render_sample(report)
+    return report, sample_page.list_sample_lines(report)
+
+
+def test_time_is_that_of_the_card_and_faster_workers_are_named(tmp_path):
+    report, lines = summarise(tmp_path, (50.0, 50.2), {1: (50, 52), 2: (99, 101), 4: (103, 102)})
+    assert report["advice"] == {"workers": 2, "times": pytest.approx(100 / 50.1)} and report["workers"] == 2
+    [device] = report["devices"]
+    assert device["device"] == "cpu:0" and device["mean"] == pytest.approx(50.1)
+    assert lines[0].startswith("cpu:0: 50.1 records/s while it computes, standard deviation 0.14")
+    assert lines[-2].startswith("1000000 records take 5.5 h [") and "by 2 workers, as the card says" in lines[-2]
+    assert lines[-1] == "queue.workers_per_device: 2 is 2.00 times as fast"
+
+
+def test_workers_are_not_advised_where_chance_may_have_made_them_faster(tmp_path):
+    report, _ = summarise(tmp_path, (40.0, 60.0), {2: (60, 90)})
+    assert report["advice"] is None
+
+
+def test_preparation_that_is_slower_is_what_all_records_wait_for(tmp_path):
+    report, lines = summarise(tmp_path, (50.0, 50.2), {2: (99, 101)}, preparing=(40.0, 40.2))
+    assert report["rate"]["value"] == pytest.approx(40.1) and report["advice"] is None
+    assert "reading and preparing, in one process, is slower" in lines[-1]
 
 
 def test_nothing_is_told_where_nothing_was_measured(tmp_path):
-    make_files(tmp_path)
-    report = summarise_sample(load(tmp_path)[0], 400, make_rows("workers", [1], [(None, None)]), {}, 1.0)
+    report, lines = summarise(tmp_path, (None, None), {1: (None, None)})
     assert report["seconds"] is None and report["rate"] is None
-    assert sample_page.list_sample_lines(report)[-1] == "how long all records take cannot be told"
-    assert "too few batches" in "".join(sample_page.list_sample_lines(report))
-    sample_page.render_sample(report)
+    assert lines[-1] == "how long all records take cannot be told"
+    assert "workers as the card says: too few batches" in "".join(lines)
 
 
 def test_batches_are_chosen_by_all_replicates():

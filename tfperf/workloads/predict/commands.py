@@ -13,7 +13,7 @@ from tfperf.errors import CardError, UserError
 if TYPE_CHECKING:
     from tfperf.workloads.predict.card import PredictCard
 
-FAILED = 3  # exit code where records have failed, are damaged, or are not written yet
+FAILED = 3  # exit code where records have failed, are damaged, are not written yet, or have no rate
 
 
 @click.command()
@@ -98,6 +98,7 @@ def _sample(card: "PredictCard", output: Path, quiet: bool) -> None:
         report = sample_card(card, output, show)
     for line in list_sample_lines(report):
         show_text(line)
+    sys.exit(FAILED if report["seconds"] is None else 0)
 
 
 COMMANDS = (predict,)

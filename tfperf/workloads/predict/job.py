@@ -40,6 +40,7 @@ from tfperf.workloads.predict.places import open_place, parse_place
 from tfperf.workloads.predict.plan import plan_with_rule, read_plan
 from tfperf.workloads.predict.progress import PredictionProgress, PredictionState, ShowRecords
 from tfperf.workloads.predict.report import write_report
+from tfperf.workloads.predict.slots import get_unit
 
 SHARE_OF_DISK = 0.5  # of what is free, that is taken without asking
 RESUMED = "the same command with --resume goes on"
@@ -95,7 +96,7 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
         hooks = DispatchHooks(
             lambda *_: None, outlook.note_batch, progress.say, lambda: signals.received is not None, outlook.note_window
         )
-        dispatch = DispatchRule(rule, UnitRule(card.queue.unit_seconds, batches=_get_unit(card)), card.queue.timeout)
+        dispatch = DispatchRule(rule, UnitRule(card.queue.unit_seconds, batches=get_unit(card)), card.queue.timeout)
         where = "" if options.on is None else f" on {options.on}"
         options.show_stage(f"loading the model in {len(slots)} workers{where}")
         result = PredictionResult()
@@ -135,10 +136,6 @@ def verify_card(card: PredictCard, output: Path, show: ShowRecords, show_stage: 
     return verify_prediction(
         folder, lambda done, total: show(PredictionState(done, total, words="comparing checksums"))
     )
-
-
-def _get_unit(card: PredictCard) -> int | None:
-    return None if card.queue.unit == "auto" else card.queue.unit
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -1,10 +1,13 @@
 """What `tfperf predict --sample` measures, in which order, on which records."""
 
+import math
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from tfperf.arrays import AnyArray
 from tfperf.infer.dispatch_records import Slot
@@ -18,12 +21,14 @@ WORKERS = (1, 2, 4, 8)  # of each device
 UNITS = (1, 10, 100, 1000)  # records that are handed out at a time
 HELD_BYTES = 64 * 2**20  # of a sample that is kept in memory; a larger one is read again for each pass
 
-Kind = str  # batch, alone, workers or unit
+LEAST_BATCHES = 12  # of each worker, for which a sample is gone through several times
+
+Kind = str  # batch, alone, prepare, own, workers or unit
 
 
 @dataclass(frozen=True)
 class SampleTask:
-    """One pass. value: workers of each device, records of a unit, or the rule of batches as JSON; None for alone."""
+    """One pass. value: workers of each device, records of a unit, or the rule of batches as JSON; None for others."""
 
     kind: Kind
     value: Any
@@ -35,6 +40,7 @@ class SampleTask:
         value = describe_rule(self.value) if self.kind == "batch" else self.value
         told = {
             "batch": f"batches of {value}", "alone": "one process without a queue",
+            "prepare": "reading and preparing", "own": "workers as the card says",
             "workers": f"workers per device: {value}", "unit": f"units of {value} records",
         }[self.kind]  # fmt: skip
         return f"{told}, replicate {self.replicate + 1}"
@@ -62,30 +68,46 @@ def list_batch_tasks(rules: Sequence[BatchRule], replicates: int) -> Iterator[Sa
 
 
 def list_further_tasks(card: PredictCard) -> Iterator[SampleTask]:
-    """Alone, numbers of workers and sizes of units, in that order, once for each replicate."""
+    """Alone, preparation, the card's workers, numbers of workers, sizes of units, in that order, for each replicate."""
     wanted = card.queue.workers_per_device
     counts = sorted({*WORKERS, *([] if wanted == "auto" else [wanted])})
     sizes = [one for one in UNITS if one == 1 or one <= card.sample.records]
     for replicate in range(card.sample.replicates):
-        yield SampleTask("alone", None, replicate)
+        yield from (SampleTask(kind, None, replicate) for kind in ("alone", "prepare", "own"))
         yield from (SampleTask("workers", count, replicate) for count in counts)
         yield from (SampleTask("unit", size, replicate) for size in sizes)
 
 
 def make_slots_of(card: PredictCard, workers: int) -> list[Slot]:
-    """So many workers on each device that the card means; of slownesses the first of each device."""
-    queue = replace(card.queue, workers_per_device=1, slowness=())
-    if queue.devices == "auto":
-        one_each = make_slots(replace(card, queue=queue))
-        devices = tuple(dict.fromkeys(one.name.rsplit(" ", 1)[1] for one in one_each))
-    else:
-        devices = queue.devices
-    slowness: list[float] = []
+    """So many workers on each device of the card; where slownesses stand in for devices, on each that is listed."""
+    own = make_slots(card)
+    devices = tuple(dict.fromkeys(one.device for one in own))
+    slowness: tuple[float, ...] = ()
     if card.queue.slowness:
-        each = len(card.queue.slowness) // len(devices)
-        slowness = [one for one in card.queue.slowness[::each] for _ in range(workers)]
-    queue = replace(queue, devices=devices, workers_per_device=workers, slowness=tuple(slowness))
+        listed = len(card.queue.devices) if card.queue.devices != "auto" else len(devices)
+        first = own[:: len(own) // listed]
+        devices = tuple(one.device for one in first)
+        slowness = tuple(one.spec.slowness for one in first for _ in range(workers))
+    queue = replace(card.queue, devices=devices, workers_per_device=workers, slowness=slowness)
     return make_slots(replace(card, queue=queue))
+
+
+def count_repeats(records: int, records_of_batch: float, workers: int) -> int:
+    """How often so many records are gone through, so that each worker has LEAST_BATCHES batches.
+
+    >>> count_repeats(3200, 1024, 2), count_repeats(3200, 32, 4)
+    (8, 1)
+    """
+    return max(1, math.ceil(LEAST_BATCHES * workers * records_of_batch / records))
+
+
+def draw_windows(card: PredictCard, records: int, replicate: int) -> list[int]:
+    """Two windows of all records, of which the second one is timed; the same one twice where there is only one."""
+    windows = -(-records // card.queue.window)
+    whole = max(1, records // card.queue.window)  # the last one may be short
+    draws = np.random.default_rng([card.seed, replicate])
+    timed = int(draws.integers(whole))
+    return [(timed + 1) % windows, timed]
 
 
 def set_unit(rule: BatchRule, records: int, records_of_batch: float) -> tuple[BatchRule, int]:

@@ -10,12 +10,12 @@ import numpy as np
 from tfperf.infer.batch_choice import BETTER
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.time_left import estimate_time_left
-from tfperf.measure.confidence import ConfidenceInterval, estimate_geometric_mean, estimate_mean
+from tfperf.measure.confidence import ConfidenceInterval, estimate_mean
 from tfperf.workloads.predict.card import PredictCard
 from tfperf.workloads.predict.sample_plan import describe_rule
 
 Row = Mapping[str, Any]
-TOLD = {"batch": "batches", "alone": "without a queue", "workers": "workers per device", "unit": "units"}
+KINDS = ("batch", "alone", "prepare", "own", "workers", "unit")  # in the order of the page
 
 
 def summarise_sample(
@@ -23,14 +23,16 @@ def summarise_sample(
 ) -> dict[str, Any]:
     """sample.json's content; rule: of the batches that all but the passes over sizes of batches were made with."""
     groups = [summarise_group(rows, kind, value) for kind, value in list_groups(rows)]
-    workers = choose_workers(card, groups)
+    own, preparing = (_find_group(groups, kind) for kind in ("own", "prepare"))
+    slower = _find_slower(own, preparing)
+    rate = None if slower is None else _get_interval(slower)
     total = card.sample.total or records
-    rate = _find_rate(groups, workers)
     return {
         "title": card.title, "records": records, "total": total, "sampled": min(records, card.sample.records),
         "replicates": card.sample.replicates, "rule": dict(rule), "records_of_batch": records_of_batch,
-        "groups": groups, "workers": workers, "devices": list_device_rates(rows, workers),
-        "rate": None if rate is None else asdict(rate),
+        "groups": groups, "workers": max((len(one["devices"]) for one in rows if one["kind"] == "own"), default=None),
+        "devices": list_device_rates(rows), "advice": None if own is None else advise_workers(groups, own, preparing),
+        "limit": None if slower is None else slower["kind"], "rate": None if rate is None else asdict(rate),
         "seconds": None if rate is None else asdict(estimate_seconds(rate, total)),
     }  # fmt: skip
 
@@ -38,8 +40,7 @@ def summarise_sample(
 def list_groups(rows: Sequence[Row]) -> list[tuple[str, Any]]:
     """What was measured, in the order of kinds, then of their first passes."""
     found = {(one["kind"], json.dumps(one["value"])): one["value"] for one in rows}
-    order = [*TOLD]
-    return sorted(((kind, value) for (kind, _), value in found.items()), key=lambda one: order.index(one[0]))
+    return sorted(((kind, value) for (kind, _), value in found.items()), key=lambda one: KINDS.index(one[0]))
 
 
 def summarise_group(rows: Sequence[Row], kind: str, value: Any) -> dict[str, Any]:
@@ -61,7 +62,8 @@ def describe_value(kind: str, value: Any) -> str:
     """What a pass was made with."""
     if kind == "batch":
         return describe_rule(value)
-    return {"alone": "one process", "workers": f"{value}", "unit": f"{value} records"}[kind]
+    told = {"workers": f"{value}", "unit": f"{value} records", "own": "as the card says", "alone": "one process"}
+    return told.get(kind, "reading and preparing")
 
 
 def choose_batch(rows: Sequence[Row]) -> BatchRule:
@@ -71,12 +73,16 @@ def choose_batch(rows: Sequence[Row]) -> BatchRule:
     return BatchRule(**(groups[0] if found is None else found)["value"])
 
 
-def choose_workers(card: PredictCard, groups: Sequence[Row]) -> int | None:
-    """What the card says, else the fewest that no other number beats by more than a twentieth."""
-    if card.queue.workers_per_device != "auto":
-        return card.queue.workers_per_device
+def advise_workers(groups: Sequence[Row], own: Row, preparing: Row | None) -> dict[str, float] | None:
+    """The number of workers per device that is surely more than BETTER times as fast as the card's: the fewest that no
+    other number beats by as much. times: how much, where preparation allows it. None: no number is."""
     found = _choose([one for one in groups if one["kind"] == "workers"])
-    return None if found is None else int(found["value"])
+    if found is None or own["mean"] is None or found["low"] is None or own["high"] is None:
+        return None
+    most = found["mean"] if preparing is None or preparing["mean"] is None else min(found["mean"], preparing["mean"])
+    if found["low"] <= own["high"] or most < own["mean"] * BETTER:
+        return None
+    return {"workers": int(found["value"]), "times": most / own["mean"]}
 
 
 def _choose(groups: Sequence[Row]) -> Row | None:
@@ -85,11 +91,20 @@ def _choose(groups: Sequence[Row]) -> Row | None:
     return next((one for one in good if one["mean"] * BETTER >= best), None)
 
 
-def _find_rate(groups: Sequence[Row], workers: int | None) -> ConfidenceInterval | None:
-    for one in groups:
-        if one["kind"] == "workers" and one["value"] == workers and one["rates"]:
-            return estimate_geometric_mean(one["rates"])
-    return None
+def _find_group(groups: Sequence[Row], kind: str) -> Row | None:
+    return next((one for one in groups if one["kind"] == kind), None)
+
+
+def _find_slower(own: Row | None, preparing: Row | None) -> Row | None:
+    """What all records wait for: both happen at the same time. None: the workers' rate is not known."""
+    if own is None or own["mean"] is None:
+        return None
+    is_slower = preparing is not None and preparing["mean"] is not None and preparing["mean"] < own["mean"]
+    return preparing if is_slower else own
+
+
+def _get_interval(group: Row) -> ConfidenceInterval:
+    return ConfidenceInterval(group["mean"], group["low"], group["high"])
 
 
 def estimate_seconds(rate: ConfidenceInterval, total: int) -> ConfidenceInterval:
@@ -97,9 +112,9 @@ def estimate_seconds(rate: ConfidenceInterval, total: int) -> ConfidenceInterval
     return estimate_time_left(rate, float(total), 0, ConfidenceInterval(1.0))
 
 
-def list_device_rates(rows: Sequence[Row], workers: int | None) -> list[dict[str, Any]]:
-    """Records/s of each device while all of its workers compute: mean and standard deviation over replicates."""
-    mine = [one for one in rows if one["kind"] == "workers" and one["value"] == workers and one["rate"] is not None]
+def list_device_rates(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Records/s of each device while the card's workers compute: mean and standard deviation over replicates."""
+    mine = [one for one in rows if one["kind"] == "own" and one["rate"] is not None]
     found: dict[str, list[float]] = {}
     for row in mine:
         sums: dict[str, float] = {}

@@ -48,6 +48,11 @@ def make_slots(card: PredictCard) -> list[Slot]:
     ]
 
 
+def get_unit(card: PredictCard) -> int | None:
+    """Batches that are handed out at a time; None: by their time."""
+    return None if card.queue.unit == "auto" else card.queue.unit
+
+
 def make_member_slots(card: PredictCard, members: int) -> list[MemberSlot]:
     """A slot for each worker of each member of a place: of a card's devices there, or, where the card leaves them open,
     of one device, the first GPU or else the CPU. Raises: CardError for too many slownesses, and for other CPUs."""
