@@ -13,7 +13,8 @@ EXIT_CODES: Mapping[int, str] = {
     AMISS: "forms of an ablation disagree or could not be measured, steps are slower than those that `--against` "
     "names, `doctor` misses what every fit needs, or tfperf itself failed, with a traceback",
     REFUSED: "bad input, or another fault of which the message says what to do",
-    FAILED: "complete, but a replica that was trained, or a trial of a sweep, failed",
+    FAILED: "complete, but a replica that was trained, a trial of a sweep, or a record of a prediction failed, or its "
+    "`--verify` misses rows, or its `--sample` tells no rate",
     SIGNALLED: "and more: stopped by a signal, 129 SIGHUP, 130 SIGINT (Ctrl-C), 143 SIGTERM",
 }
 LINE, MESSAGE = 6_000, 64_000  # characters of a fault, bytes of all of an error

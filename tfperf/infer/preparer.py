@@ -150,11 +150,11 @@ def _find_odd_rows(rows: Mapping[int, Mapping[str, Column]]) -> dict[int, str]:
             most = kinds[name].most_common(1)
             kind = describe_kind(one[name])
             if kind and kind != most[0][0]:
-                found[number] = f"{name}: {_tell_kind(kind)}, where other records have {_tell_kind(most[0][0])}"
+                found[number] = f"{name}: {_describe_odd(kind)}, where other records have {_describe_odd(most[0][0])}"
     return found
 
 
-def _tell_kind(kind: tuple[Any, ...]) -> str:
+def _describe_odd(kind: tuple[Any, ...]) -> str:
     is_dense, shape, values = kind
     words = {"number": "numbers", "U": "texts", "S": "bytes that are no UTF-8"}[values]
     return f"{words} of shape {tuple(shape) if is_dense else ('n', *shape)}".replace("'n'", "n")

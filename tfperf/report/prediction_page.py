@@ -189,7 +189,8 @@ def _render_lives(lives: Sequence[Mapping[str, Any]]) -> str:
         for number, one in enumerate(lives, 1)
     ]  # fmt: skip
     header = ("life", "records", "first unit to last commit", "records/s", "useful share", "before the first unit")
-    note = f"{MISSING}: of lives that were killed only the records are known, together."
+    note = "A life is from a start of the command to its end. "
+    note += f"{MISSING}: of lives that were killed only the records are known, together."
     return render_table(header, rows) + render_paragraph(note, "soft")
 
 

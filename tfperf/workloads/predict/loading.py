@@ -38,7 +38,7 @@ class ModelLoader:
 
         def predict(columns: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
             found = name_outputs(call(arrange_inputs(model, columns)), self.names, model)
-            return {name: _widen(keras.ops.convert_to_numpy(value)) for name, value in found.items()}
+            return {name: _convert_narrow(keras.ops.convert_to_numpy(value)) for name, value in found.items()}
 
         return predict
 
@@ -53,7 +53,7 @@ def refuse_fixed_batch(model: Any) -> None:
             )
 
 
-def _widen(values: AnyArray) -> AnyArray:
+def _convert_narrow(values: AnyArray) -> AnyArray:
     """bfloat16, which HDF5 does not have, as float32, which holds all of its values."""
     return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
 

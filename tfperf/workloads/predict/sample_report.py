@@ -31,7 +31,7 @@ def summarise_sample(
         "title": card.title, "records": records, "total": total, "sampled": min(records, card.sample.records),
         "replicates": card.sample.replicates, "rule": dict(rule), "records_of_batch": records_of_batch,
         "groups": groups, "workers": max((len(one["devices"]) for one in rows if one["kind"] == "own"), default=None),
-        "devices": list_device_rates(rows), "advice": None if own is None else advise_workers(groups, own, preparing),
+        "devices": list_device_rates(rows), "advice": None if own is None else choose_faster_workers(groups, own, preparing),
         "limit": None if slower is None else slower["kind"], "rate": None if rate is None else asdict(rate),
         "seconds": None if rate is None else asdict(estimate_seconds(rate, total)),
     }  # fmt: skip
@@ -73,7 +73,7 @@ def choose_batch(rows: Sequence[Row]) -> BatchRule:
     return BatchRule(**(groups[0] if found is None else found)["value"])
 
 
-def advise_workers(groups: Sequence[Row], own: Row, preparing: Row | None) -> dict[str, float] | None:
+def choose_faster_workers(groups: Sequence[Row], own: Row, preparing: Row | None) -> dict[str, float] | None:
     """The number of workers per device that is surely more than BETTER times as fast as the card's: the fewest that no
     other number beats by as much. times: how much, where preparation allows it. None: no number is."""
     found = _choose([one for one in groups if one["kind"] == "workers"])
