@@ -27,11 +27,12 @@ def summarise_sample(
     slower = _find_slower(own, preparing)
     rate = None if slower is None else _get_interval(slower)
     total = card.sample.total or records
+    advice = None if own is None else choose_faster_workers(groups, own, preparing)
     return {
         "title": card.title, "records": records, "total": total, "sampled": min(records, card.sample.records),
         "replicates": card.sample.replicates, "rule": dict(rule), "records_of_batch": records_of_batch,
         "groups": groups, "workers": max((len(one["devices"]) for one in rows if one["kind"] == "own"), default=None),
-        "devices": list_device_rates(rows), "advice": None if own is None else choose_faster_workers(groups, own, preparing),
+        "devices": list_device_rates(rows), "advice": advice,
         "limit": None if slower is None else slower["kind"], "rate": None if rate is None else asdict(rate),
         "seconds": None if rate is None else asdict(estimate_seconds(rate, total)),
     }  # fmt: skip
