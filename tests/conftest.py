@@ -26,8 +26,14 @@ def pytest_collection_finish():
 
 @pytest.fixture
 def blank_pictures(monkeypatch):
-    """Reports without pictures, which take half the time of a short fit; tests/workloads/pdf/report looks at them."""
+    """Fits whose reports have no pictures, and which time steps for a moment: that is half the time of a short one.
+
+    tests/workloads/pdf/report looks at pictures.
+    """
+    from tfperf.train import choosing
     from tfperf.workloads.pdf.report import pool
+
+    monkeypatch.setattr(choosing, "TIMING_SECONDS", 0.01)
 
     monkeypatch.setattr(pool, "draw", lambda result, picture: b"")
     monkeypatch.setattr(pool, "MOST", 0)

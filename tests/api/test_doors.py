@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tfperf
 from tests.workloads.keras import nets
-from tests.workloads.keras.running import fit, run, write_card
+from tests.workloads.keras.running import fit, write_card
 from tfperf.errors import UserError
 from tfperf.workloads.options import Options
 
@@ -24,8 +24,7 @@ def test_functions_of_a_file_and_a_card_do_the_same(tmp_path):
     assert found.summary["last"] == report["last"]
     assert (tmp_path / "card" / "model.keras").read_bytes() == (tmp_path / "door" / "model.keras").read_bytes()
     assert "card.yaml" in {path.name for path in (tmp_path / "door").iterdir()}
-    run("fit", tmp_path / "door" / "card.yaml", "-o", tmp_path / "again")
-    again = tfperf.fit(tmp_path / "card.yaml", tmp_path / "third")
+    again = tfperf.fit(tmp_path / "door" / "card.yaml", tmp_path / "third")
     assert again.history == found.history == tfperf.load(tmp_path / "door").history
     assert repr(found).startswith("KerasResult(epochs=4, steps=20, loss=") and len(found.to_pandas()) == 4
     with pytest.raises(UserError, match="a card says that itself"):

@@ -23,6 +23,8 @@ STRATEGIES = {
     "reduced": ["placement.engine=mirrored"],
 }
 FEW = {**TOWERS, **STRATEGIES}
+QUICK = ("exp1", "exp3", "slots", "central", "reduced")  # the whole matrix has the others, too
+NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FEW]
 # what some of them train, so that placements, optimizers and dropout are tried together
 NADAM = ["train.optimizer={name: Nadam, learning_rate: 0.01}", "model.dropout=0.3"]
 MOMENTUM = ["train.optimizer={name: RMSprop, learning_rate: 0.01, momentum: 0.5}"]  # which is assigned as it is read
@@ -48,15 +50,28 @@ TEXT = f"training: {{table: {PAIRS}, columns: [english, german]}}, vocabulary: 4
 RATES = {"SGD": "{name: SGD, learning_rate: 2.0}", "Adam": "{name: Adam, learning_rate: 0.01}"}  # that move the weights
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Weights of all placements: those of one device, and of two devices in one process."""
-    folder = tmp_path_factory.mktemp("engines")
+def carry_out_few(folder, names):
+    """Weights of placements of two devices and those of one device, in one process."""
     single = {f"single_{name}": [*EXACT, *ONE.get(name, []), *overrides] for name, overrides in TRAINED.items()}
-    single["text"] = [*EXACT, *NADAM, f"data={{{TEXT}, batch: 8}}"]
-    two = {name: [*TWO, *overrides, *TRAINED[BY.get(name, "")]] for name, overrides in FEW.items()}
+    two = {name: [*TWO, *FEW[name], *TRAINED[BY.get(name, "")]] for name in names}
     carry_out(folder, {**two, **single})  # most devices first: they are fixed then
     return folder
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    return carry_out_few(tmp_path_factory.mktemp("quick"), QUICK)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return carry_out_few(tmp_path_factory.mktemp("whole"), FEW)
+
+
+@pytest.fixture
+def folder(name, request):
+    """Where the placement of a test was carried out."""
+    return request.getfixturevalue("quick" if name in QUICK else "whole")
 
 
 def deviation(folder, name, reference, beside=None):
@@ -66,7 +81,7 @@ def deviation(folder, name, reference, beside=None):
     return max(np.abs(got[key] - want[key]).max() for key in weights(want.files))
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_two_devices_end_with_the_weights_of_one(name, folder):
     reference = f"single_{BY.get(name, '')}"
     assert deviation(folder, name, reference) < RIGHT
@@ -74,17 +89,28 @@ def test_two_devices_end_with_the_weights_of_one(name, folder):
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
-def test_clipping_matters_here(folder):
-    assert deviation(folder, "single_clipped", "single_") > 1e-4
+def test_clipping_matters_here(quick):
+    assert deviation(quick, "single_clipped", "single_") > 1e-4
 
 
-def test_two_workers_of_two_devices_end_with_the_weights_of_one_device_on_text(folder, tmp_path):
-    """Sentences of a batch, and batches, have all lengths."""
-    place = "placement={engine: multiworker, merge: ring, devices: 4, workers: 2}"
-    cards = {"workers": [*EXACT, *NADAM, f"data={{{TEXT}, batch: 2}}", place]}
-    for worker in carry_out_on_workers(tmp_path, cards, 2):
-        assert deviation(worker, "workers", "text", folder) < RIGHT
+def hold_workers_against(reference, beside, overrides, folder):
+    """Two workers' weights are those of one device, and all of it ran where it should."""
+    for worker in carry_out_on_workers(folder, {"workers": [*EXACT, *overrides]}, 2):
+        assert deviation(worker, "workers", reference, beside) < RIGHT
         assert json.loads((worker / "workers.json").read_text())["faults"] == []
+
+
+def test_two_workers_of_a_device_end_with_the_weights_of_one_device(quick, tmp_path):
+    place = "placement={engine: multiworker, merge: ring, devices: 2, workers: 2}"
+    hold_workers_against("single_momentum", quick, [*MOMENTUM, place], tmp_path)
+
+
+@pytest.mark.slow
+def test_two_workers_of_two_devices_end_with_the_weights_of_one_device_on_text(tmp_path):
+    """Sentences of a batch, and batches, have all lengths."""
+    carry_out(tmp_path, {"text": [*EXACT, *NADAM, f"data={{{TEXT}, batch: 8}}"]})
+    place = "placement={engine: multiworker, merge: ring, devices: 4, workers: 2}"
+    hold_workers_against("text", tmp_path, [*NADAM, f"data={{{TEXT}, batch: 2}}", place], tmp_path)
 
 
 @pytest.mark.slow
@@ -96,12 +122,12 @@ def test_a_ring_takes_text(buckets, tmp_path):
     assert deviation(tmp_path, "ring", "one") < RIGHT
 
 
-def test_one_device_is_proved_too(folder):
+def test_one_device_is_proved_too(quick):
     for name in TRAINED:
-        assert json.loads((folder / f"single_{name}.json").read_text())["faults"] == [], name
+        assert json.loads((quick / f"single_{name}.json").read_text())["faults"] == [], name
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_everything_ran_where_the_card_asked_for(name, folder):
     proof = json.loads((folder / f"{name}.json").read_text())
     assert proof["faults"] == []
@@ -109,28 +135,29 @@ def test_everything_ran_where_the_card_asked_for(name, folder):
     assert proof["kernels"] == {"recurrent": "plain", "embedding_gradients": kind, "xla": False}
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_call_is_traced_once(name, folder):
     """A call that makes variables is traced twice, which takes twice as long."""
     assert json.loads((folder / f"{name}.json").read_text())["traces"] == 1
 
 
-@pytest.mark.parametrize("name", list(TOWERS)[1:])
+@pytest.mark.parametrize("name", NAMES[1 : len(TOWERS)])
 def test_a_placement_is_not_another_one(name, folder):
     """Held to the rules of the placement before it, which has the same names of operations."""
     assert json.loads((folder / f"{name}.json").read_text())["by_others"]
 
 
-def test_the_proof_tells_where_updates_ran(folder):
-    def updates(name):
-        places = json.loads((folder / f"{name}.json").read_text())["devices"]
-        return {device for what, counts in places.items() if what.startswith("update of") for device in counts}
+UPDATED = {
+    "exp1": {"CPU:1", "CPU:2"}, "exp2": {"CPU:0"}, "exp3": {"CPU:0", "CPU:1", "CPU:2"}, "exp4": {"CPU:1", "CPU:2"},
+    "slots": {"CPU:2"},
+}  # fmt: skip
 
-    assert updates("exp1") == {"CPU:1", "CPU:2"}
-    assert updates("exp2") == {"CPU:0"}
-    assert updates("exp3") == {"CPU:0", "CPU:1", "CPU:2"}
-    assert updates("exp4") == {"CPU:1", "CPU:2"}
-    assert updates("slots") == {"CPU:2"}
+
+@pytest.mark.parametrize("name", [*NAMES[:4], "slots"])
+def test_the_proof_tells_where_updates_ran(name, folder):
+    places = json.loads((folder / f"{name}.json").read_text())["devices"]
+    found = {device for what, counts in places.items() if what.startswith("update of") for device in counts}
+    assert found == UPDATED[name]
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ FEW = {
     "network, host, 2": placed("network", "host", 2, prove=True),
     "network, mirrored, 2": placed("network", "mirrored", 2, prove=True),
     "network, device, 1": placed("network", "device", 1),
-    **{f"uncommon, {name}, 2": placed("uncommon", name, 2, prove=True) for name in ("host", "hierarchical", "central")},
+    "uncommon, hierarchical, 2": placed("uncommon", "hierarchical", 2, prove=True),
 }
 
 

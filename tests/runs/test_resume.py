@@ -56,6 +56,17 @@ def test_run_killed_in_a_write_resumes_to_the_same_bits(finished, tmp_path, plac
     same_bits(finished / "run", run)
 
 
+def test_run_killed_in_the_write_of_its_results_resumes_to_the_same_bits(finished, tmp_path):
+    """tests/workloads/translate/test_job.py kills one in the write of a checkpoint."""
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    killed(card, run, "results.h5", 1)
+    assert {path.name for path in run.rglob("*.tmp")} == {".results.h5.tmp"} and not (run / "results.h5").exists()
+    assert fit(card, run, options=Options(resume=True)).summary["resumed_from_steps"] == [120]
+    same_bits(finished / "run", run)
+    assert not list(run.rglob("*.tmp"))
+
+
+@pytest.mark.slow
 def test_run_killed_in_write_after_write_resumes_to_the_same_bits(finished, tmp_path):
     """Of a checkpoint, then, resumed, of the results: both are half there."""
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.workloads.keras.running import fit, fit_twice, run, write_card
+from tests.workloads.keras.running import end_fit, fit, run, write_card
 from tfperf.runcard.input_settings import InputSettings
 from tfperf.study.input_apply import InputSearch
 from tfperf.study.input_choice import decide_input
@@ -95,8 +95,11 @@ def test_a_second_run_remembers_and_other_code_or_a_damaged_entry_searches_again
 
 
 def test_a_resumed_run_has_the_settings_that_it_began_with(tmp_path, card, searched, monkeypatch):
-    whole, _ = fit_twice(card, tmp_path, monkeypatch, 4)
-    assert whole["choices"]["loop"] == "tfperf" and len(searched) == 1
+    end_fit(card, tmp_path / "run", monkeypatch, 4)
+    before = read_decided(tmp_path / "run")
+    report = fit(card, tmp_path / "run", "--resume")
+    assert report["resumed_from_steps"][0] > 0 and report["choices"]["loop"] == "tfperf"
+    assert read_decided(tmp_path / "run") == before and len(searched) == 1
 
 
 def test_values_that_are_none_are_refused(tmp_path, card, searched):

@@ -49,6 +49,7 @@ def test_a_signal_ends_the_trial_at_once(monkeypatch, number):
     assert time.monotonic() - start < 20 and stop.value.exit_code == 128 + number
 
 
+@pytest.mark.slow
 def test_a_real_trial_is_a_process_of_its_own(tmp_path):
     tree = to_json_tree(load_card(make_card(tmp_path, replicas=2), ["engine.form=shared"]))
     record = run_variant(Request(tree, checked=(1, 2)), Signals())

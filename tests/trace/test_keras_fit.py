@@ -29,7 +29,7 @@ def fit(model, *callbacks, **settings):
     return model.fit(X, Y, **({"batch_size": 4, "verbose": 0, "callbacks": list(callbacks)} | settings))
 
 
-@pytest.mark.parametrize("per_execution", [1, 4])
+@pytest.mark.parametrize("per_execution", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_layers_loop_over_time_is_no_training_loop(tmp_path, per_execution):
     model = keras.Sequential([keras.layers.Input((12, 8)), keras.layers.LSTM(16, unroll=False), keras.layers.Dense(1)])
     model.compile("adam", "mse", jit_compile=False, steps_per_execution=per_execution)
@@ -66,7 +66,7 @@ class Sleeper(keras.callbacks.Callback):
         time.sleep(self.seconds)
 
 
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_other_callbacks_are_named_wherever_they_stand(tmp_path, first):
     mine, other = ProfileCallback(tmp_path, steps=6, skip=4), Sleeper()
     fit(make_model(), *((other, mine) if first else (mine, other)))

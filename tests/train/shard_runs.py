@@ -1,6 +1,6 @@
-"""Trainings over logical CPUs, which are fixed before TensorFlow starts: python -m tests.train.shard_runs SET FOLDER.
+"""Trainings over logical CPUs, which are fixed before TensorFlow starts.
 
-Writes FOLDER/<name>.npz for each training; test_shards.py looks at them.
+python -m tests.train.shard_runs FOLDER SET ...: FOLDER/SET/<name>.npz for each training; test_shards.py looks at them.
 """
 
 import json
@@ -79,12 +79,10 @@ class Case:
 
 
 def bits(folder):
-    """The same replicas in stacks of four on two devices, on one and on four, and others in float64."""
+    """The same replicas in stacks of four on two devices, on one and on four, and beside one that is broken."""
     Case(folder, 8, 2).train("two")
     Case(folder, 8, 1, range(4, 8)).train("alone")
     Case(folder, 16, 4).start("four")
-    for name, devices in (("one-exact", 1), ("three-exact", 3)):
-        Case(folder, 8, devices, at=(), precision="float64").train(name)
     poisoned = Case(folder, 8, 2, at=())
     stack = poisoned.ensemble._get_loop(poisoned.ensemble.shards[1]).stack
     assert isinstance(stack, PDFStack)
@@ -93,6 +91,12 @@ def bits(folder):
     value[BROKEN - 4] = np.nan
     kernel.assign(value)
     poisoned.train("poisoned")
+
+
+def exact(folder):
+    """In float64, on one device and on three."""
+    for name, devices in (("one", 1), ("three", 3)):
+        Case(folder, 8, devices, at=(), precision="float64").train(name)
 
 
 def xla(folder):
@@ -178,4 +182,6 @@ def fits(folder):
 if __name__ == "__main__":
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * CPUS)
-    globals()[sys.argv[1]](Path(sys.argv[2]))
+    for one in sys.argv[2:]:
+        (own := Path(sys.argv[1]) / one).mkdir()
+        globals()[one](own)

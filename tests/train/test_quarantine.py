@@ -76,10 +76,8 @@ class Case:
         return end
 
 
-# compiled by XLA for minutes all together: a norm over all weights has most to spread, and none has nothing to hide
-COMPILED = [
-    pytest.param((True, c), marks=() if c in ("global_clipnorm", "none") else pytest.mark.slow) for c in CLIPPINGS
-]
+# compiled by XLA for minutes all together: a norm over all weights has most to spread
+COMPILED = [pytest.param((True, c), marks=() if c == "global_clipnorm" else pytest.mark.slow) for c in CLIPPINGS]
 
 
 @pytest.fixture(scope="module", params=[*((False, c) for c in CLIPPINGS), *COMPILED], ids=str)

@@ -150,20 +150,29 @@ def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
             np.testing.assert_array_equal(value[others], other[last][name][others], err_msg=name)
 
 
-@pytest.mark.parametrize("step", [25, pytest.param(40, marks=pytest.mark.slow)])
-def test_stacks_are_left_out_and_resumed(pair, tmp_path, monkeypatch, step):
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
     """Four stacks of two; replicas change places among them when some are left out."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 2)
+        return train(tmp_path_factory.mktemp("four"), stacks=4)[0]
+
+
+def test_stacks_are_left_out(pair, four):
     (one, _, _), _ = pair
-    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 2)
-    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
-    whole, _, _ = train(tmp_path / "a", stacks=4)
-    assert len(whole.sizes) > 1 and len(whole.shards) < 4, "no stack was left out: the test shows nothing"
+    assert len(four.sizes) > 1 and len(four.shards) < 4, "no stack was left out: the test shows nothing"
     for name in ("state", "best_step", "stop_step"):
-        np.testing.assert_array_equal(one.gather_state()[f"stopping/{name}"], whole.gather_state()[f"stopping/{name}"])
+        np.testing.assert_array_equal(one.gather_state()[f"stopping/{name}"], four.gather_state()[f"stopping/{name}"])
     for name, value in one.get_best_weights().items():
-        np.testing.assert_allclose(value, whole.get_best_weights()[name], rtol=0, atol=1e-9, err_msg=name)
-    card, problem = make_problem(tmp_path / "b", FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
-    folder, lives = checkpoints_in(tmp_path / "b" / "checkpoints"), []
+        np.testing.assert_allclose(value, four.get_best_weights()[name], rtol=0, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [25, 40])
+def test_a_training_some_of_whose_stacks_are_left_out_is_resumed(four, tmp_path, monkeypatch, step):
+    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 2)
+    card, problem = make_problem(tmp_path, FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
+    folder, lives = checkpoints_in(tmp_path / "checkpoints"), []
     for signals in (step, None):
         again = make_ensemble(card, problem, stacks=4)
         trainer = Trainer(again, False, 10, Retirement(again.layout, STEPS, AT, 0.0), folder, Chi2Check(card, problem))
@@ -171,8 +180,8 @@ def test_stacks_are_left_out_and_resumed(pair, tmp_path, monkeypatch, step):
         with pytest.raises(Interrupted) if signals else nullcontext():
             trainer.train(signal_at(again, signals) if signals else Signals(), lambda _: None)
     assert lives == [(0, []), (step, [])]
-    assert again.sizes == whole.sizes
-    for name, value in whole.gather_state().items():
+    assert again.sizes == four.sizes
+    for name, value in four.gather_state().items():
         np.testing.assert_array_equal(value, again.gather_state()[name], err_msg=name)
 
 

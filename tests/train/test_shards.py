@@ -21,14 +21,14 @@ from tfperf.workloads.pdf.results import store
 ROOT = Path(__file__).parents[2]
 
 
-def run_trainings(trainings, folder):
-    """The folder with what a process with logical CPUs made there."""
+def run_trainings(folder, *trainings):
+    """The folder in which a process with logical CPUs made a folder of each of these trainings."""
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
         "TFPERF_CACHE": str(folder / "cache"),
         "CUDA_VISIBLE_DEVICES": "",
     }
-    command = [sys.executable, "-W", "error", "-m", "tests.train.shard_runs", trainings, str(folder)]
+    command = [sys.executable, "-W", "error", "-m", "tests.train.shard_runs", str(folder), *trainings]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
@@ -60,15 +60,19 @@ def assert_same(one, other, **close):
 
 
 @pytest.fixture(scope="module")
-def bits(tmp_path_factory):
-    folder = run_trainings("bits", tmp_path_factory.mktemp("bits"))
-    return {path.stem: Found(path) for path in folder.glob("*.npz")}
+def quick(tmp_path_factory):
+    return run_trainings(tmp_path_factory.mktemp("quick"), "bits", "places", "fits")
+
+
+@pytest.fixture(scope="module")
+def bits(quick):
+    return {path.stem: Found(path) for path in (quick / "bits").glob("*.npz")}
 
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory):
-    folder = run_trainings("resume", tmp_path_factory.mktemp("resume"))
-    return {path.stem: Found(path) for path in folder.glob("*.npz")}
+    folder = run_trainings(tmp_path_factory.mktemp("resumed"), "resume")
+    return {path.stem: Found(path) for path in (folder / "resume").glob("*.npz")}
 
 
 def test_replica_gets_the_bits_of_such_a_stack_on_one_device_through_retirement(bits):
@@ -89,13 +93,16 @@ def test_number_of_devices_changes_no_bit_where_stacks_are_as_large(bits):
 
 @pytest.mark.slow
 def test_with_xla_too(tmp_path):
-    folder = run_trainings("xla", tmp_path)
+    folder = run_trainings(tmp_path, "xla") / "xla"
     two, alone = Found(folder / "two.npz"), Found(folder / "alone.npz")
     assert_same(two.state("at/20/", [2, 3]), alone.state("at/20/"))
 
 
-def test_number_of_devices_changes_rounding_alone(bits):
-    one, three = bits["one-exact"], bits["three-exact"]
+@pytest.mark.slow
+def test_number_of_devices_changes_rounding_alone(tmp_path):
+    """test_any_stack.py has a smaller one."""
+    folder = run_trainings(tmp_path, "exact") / "exact"
+    one, three = Found(folder / "one.npz"), Found(folder / "three.npz")
     assert three.facts["slots"] == [2, 3, 3]
     for prefix in ("at/10/", "end/", "best/"):
         # rounding of 1e-16 grows in training
@@ -142,7 +149,7 @@ def test_training_resumes_on_another_number_of_devices_with_a_warning(resumed, d
 
 @pytest.mark.slow
 def test_tolerance_is_checked_and_raised_over_all_devices(tmp_path):
-    folder = run_trainings("tolerance", tmp_path)
+    folder = run_trainings(tmp_path, "tolerance") / "tolerance"
     one, two = Found(folder / "one.npz"), Found(folder / "two.npz")
     assert two.facts["slots"] == [3, 3] and two.facts["rank"] > 8
     assert [f[:2] for f in two.facts["found"]] == [f[:2] for f in one.facts["found"]]
@@ -150,8 +157,8 @@ def test_tolerance_is_checked_and_raised_over_all_devices(tmp_path):
     assert_same(one.state("end/"), two.state("end/"), rtol=1e-9, atol=1e-9)
 
 
-def test_stacks_live_on_their_devices_and_step_at_the_same_time(tmp_path):
-    facts = json.loads((run_trainings("places", tmp_path) / "places.json").read_text())
+def test_stacks_live_on_their_devices_and_step_at_the_same_time(quick):
+    facts = json.loads((quick / "places" / "places.json").read_text())
     assert facts["placed"] == [[0], [1], [2]] and facts["rows"] == [[0], [1, 2], [3, 4]]
     assert facts["shards"] == 2, "two replicas need no more than two of the four devices"
     begins, ends, taken = zip(*facts["spans"], strict=True)
@@ -161,8 +168,8 @@ def test_stacks_live_on_their_devices_and_step_at_the_same_time(tmp_path):
     assert f"allowed: all, 1 to {CPUS}" in facts["fault"]
 
 
-def test_fit_on_two_devices_is_the_fit_in_two_chunks(tmp_path):
-    folder = run_trainings("fits", tmp_path)
+def test_fit_on_two_devices_is_the_fit_in_two_chunks(quick):
+    folder = quick / "fits"
     same_bits(folder / "devices", folder / "chunks")
     result = store.read(folder / "devices" / "results.h5")
     assert list(result.summary["engine"]["stacks"]) == ["1-8"]

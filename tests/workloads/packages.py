@@ -3,7 +3,14 @@
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tfperf.cli import main
+from tfperf.workloads import registry
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,3 +40,35 @@ def run(site, folder, *arguments, code=0):
     output, errors = process.communicate(timeout=200)
     assert process.returncode == code, errors
     return output + errors
+
+
+@contextmanager
+def offered(site):
+    """This process, and those that it starts, as ones that may import what is in `site`; nothing of it stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{site}:{ROOT}")
+        patch.syspath_prepend(site)
+        _forget(site)
+        try:
+            yield
+        finally:
+            _forget(site)
+    registry._list_entry_points.cache_clear()
+
+
+def _forget(site):
+    """What this process knows of packages, and what it imported from there."""
+    registry._list_entry_points.cache_clear()
+    registry._get.cache_clear()
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "") or "").startswith(str(site)):
+            del sys.modules[name]
+
+
+def call(site, folder, *arguments, code=0):
+    """As `run`, in this process."""
+    with offered(site), pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = CliRunner().invoke(main, list(map(str, arguments)))
+    assert done.exit_code == code, done.output
+    return done.output

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from tests.workloads.packages import ROOT, install, run
+from tests.workloads.packages import ROOT, call, install, run
 from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
 from tfperf.workloads.registry import convert_errors
@@ -74,13 +74,20 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def tfperf(site, tmp_path):
-    return partial(run, site, tmp_path)
+    return partial(call, site, tmp_path)
 
 
 @pytest.fixture(scope="module")
 def checks(site):
     """What `tfperf doctor` prints, line by line."""
     return run(site, site, "doctor").splitlines()
+
+
+def test_one_that_ends_python_ends_no_process(site, tmp_path):
+    (tmp_path / "card.yaml").write_text("workload: leaves\nsteps: 1\n")
+    said = run(site, tmp_path, "check", "card.yaml", code=2).splitlines()
+    (line,) = [line for line in said if line.startswith("error: ")]
+    assert CASES["leaves"][1] in line
 
 
 CASES = {

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from tests.workloads.packages import ROOT, install, run
+from tests.workloads.packages import ROOT, call, install, run
 
 MORE = '''
 from typing import Literal
@@ -75,7 +75,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def tfperf(site, tmp_path):
     (tmp_path / "card.yaml").write_text(CARD)
-    return partial(run, site, tmp_path)
+    return partial(call, site, tmp_path)
 
 
 def test_its_switches_are_priced_one_at_a_time(tfperf, tmp_path):
@@ -107,8 +107,8 @@ def test_a_name_of_tfperfs_own_is_no_verb(tfperf, name):
     assert f"No such command '{name}'" in tfperf(name, "tell", code=2)
 
 
-def test_what_it_needs_is_told_by_name_and_keeps_nothing_from_running(tfperf):
-    lines = tfperf("doctor").splitlines()
+def test_what_it_needs_is_told_by_name_and_keeps_nothing_from_running(site, tmp_path):
+    lines = run(site, tmp_path, "doctor").splitlines()
     assert "ok       workload more: of tfperf-more (tfperf_more:WORKLOAD)" in lines
     assert "missing  more: abacus: none here; buy one" in lines
     assert {"ok       workload pdf: of tfperf", "ok       workload translate: of tfperf"} < set(lines)

@@ -9,10 +9,10 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.workloads.packages import ROOT, begin, install, run
+from tests.workloads.packages import ROOT, begin, call, install, run
 
 CARD = "workload: toy\nsteps: 200\n"
-SWEEP = "sweep:\n  keys:\n    rate: [0.2]\n  repeats: 2\n  warmup: 10\n  steps: 50\n  seconds: 1\n"
+SWEEP = "sweep:\n  keys:\n    rate: [0.2]\n  repeats: 1\n  warmup: 10\n  steps: 50\n  seconds: 1\n"
 BROKEN = {"missing": "no_such_module:WORKLOAD", "wrong": "tfperf_toy:ToyCard", "old": "older:WORKLOAD"}
 OLDER = "from tfperf_toy import Toy\n\nclass Older(Toy):\n    protocol = None\n\nWORKLOAD = Older()\n"
 
@@ -28,7 +28,7 @@ def installed(tmp_path_factory):
 @pytest.fixture
 def tfperf(installed, tmp_path):
     (tmp_path / "card.yaml").write_text(CARD)
-    return partial(run, installed, tmp_path)
+    return partial(call, installed, tmp_path)
 
 
 def numbers(folder):
@@ -60,6 +60,11 @@ def test_a_broken_one_is_told_by_its_own_cards_alone(tfperf, tmp_path, name, tex
     assert text in said and "tfperf-toy" in said and "Traceback" not in said
 
 
+def test_its_cards_are_checked_by_a_process_of_their_own(installed, tmp_path):
+    (tmp_path / "card.yaml").write_text(CARD)
+    assert "steps       200" in run(installed, tmp_path, "check", "card.yaml")
+
+
 def test_a_fit_that_is_killed_goes_on_to_the_same_bits(tfperf, installed, tmp_path):
     said = tfperf("fit", "card.yaml", "-o", "whole", "--set", "profile.steps=60")
     assert "loss" in said and "whole/report.html" in said and "profile: 6 calls of 10 steps are recorded" in said
@@ -86,5 +91,5 @@ def test_steps_are_profiled_and_swept(tfperf, tmp_path):
     assert "6 calls of 10 steps" in said
     (tmp_path / "sweep.yaml").write_text(CARD + SWEEP)
     said = tfperf("sweep", "sweep.yaml", "-o", "sweep")
-    assert "rate=0.2, repeat 2" in said and (tmp_path / "sweep" / "results.h5").is_file()
+    assert "rate=0.2, repeat 1" in said and (tmp_path / "sweep" / "results.h5").is_file()
     assert "does not offer ablate; pdf does" in tfperf("ablate", "card.yaml", code=2)

@@ -43,18 +43,24 @@ def fit(card, folder, *options):
     return json.loads((folder / "report.json").read_text())
 
 
-def fit_twice(card, folder, monkeypatch, step):
-    """Reports of a fit that was left alone, and of one that was ended after a step and resumed; models are compared."""
-    whole, real = fit(card, folder / "whole"), KerasTraining.call
+def end_fit(card, folder, monkeypatch, step):
+    """A fit that is ended after a step."""
+    real = KerasTraining.call
 
     def call(self, steps):
         if self.step >= step:
             raise MemoryError("as good as killed")
         return real(self, steps)
 
-    monkeypatch.setattr(KerasTraining, "call", call)
-    assert CliRunner().invoke(main, ["fit", str(card), "-o", str(folder / "run")]).exit_code == 1
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(KerasTraining, "call", call)
+        assert CliRunner().invoke(main, ["fit", str(card), "-o", str(folder)]).exit_code == 1
+
+
+def fit_twice(card, folder, monkeypatch, step):
+    """Reports of a fit that was left alone, and of one that was ended after a step and resumed; models are compared."""
+    whole = fit(card, folder / "whole")
+    end_fit(card, folder / "run", monkeypatch, step)
     resumed = fit(card, folder / "run", "--resume")
     for name in ("model.keras", "best.keras"):
         assert (folder / "whole" / name).read_bytes() == (folder / "run" / name).read_bytes(), name

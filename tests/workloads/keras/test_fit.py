@@ -251,24 +251,6 @@ def test_what_keras_cannot_save_is_told_before_the_first_step_and_its_variables_
         assert [array.shape for array in file.values()] == [(6, 1), (1,)]
 
 
-def test_both_loops_are_compared_from_the_same_state(tmp_path):
-    training = prepare("build_linear", "load", xla="auto", epochs=100_000)
-    assert training.choices.loop == "tfperf" and {*training.choices.ms_per_step} == {"graph", "XLA loop", "XLA step"}
-
-
-# the loop compiles the step, too
-@pytest.mark.parametrize("word", ["loop", pytest.param("step", marks=pytest.mark.slow)])
-def test_a_compilation_that_the_card_names_is_compared_alone(word):
-    training = prepare("build_mlp", "load", xla=word)
-    assert (training.choices.loop, training.choices.reason) == ("tfperf", "")
-    assert [*training.choices.ms_per_step] == [training.choices.compilation] == [f"XLA {word}"]
-    assert training.call(10) == 10
-
-
-def test_xla_is_not_tried_where_it_would_take_longer_than_all_steps(tmp_path):
-    assert [*prepare("build_mlp", "load", xla="auto").choices.ms_per_step] == ["graph"]
-
-
 def test_check_says_what_a_fit_would_run_and_runs_nothing(tmp_path):
     code = tmp_path / "mine.py"
     code.write_text("raise SystemError('it ran')\n\ndef build(): ...\n\ndef load(): ...\n")
@@ -313,7 +295,6 @@ def test_another_version_of_the_users_file_is_refused_at_a_resume(write_card, tm
 
 
 def test_steps_are_profiled_and_swept(write_card, tmp_path):
-    card = write_card()
-    run("profile", card, "-o", tmp_path / "profile", "--set", "profile={steps: 6, skip: 3}", "--set", "train.epochs=50",
-        "--set", "train.steps_per_call=3")  # fmt: skip
+    run("profile", write_card(), "-o", tmp_path / "profile", "--set", "profile={steps: 6, skip: 3}",
+        "--set", "train.epochs=50", "--set", "train.steps_per_call=3")  # fmt: skip
     assert json.loads((tmp_path / "profile" / "report.json").read_text())["steps"] == 6

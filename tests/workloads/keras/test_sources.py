@@ -39,11 +39,19 @@ def write_images(folder):
             keras.utils.save_img(folder / name / f"{number}.png", image, scale=False)
 
 
-def test_a_folder_of_images_is_split_shuffled_and_resumed(tmp_path, monkeypatch):
+PICTURES = {"build": None, "folder": "images", "image_size": [8, 8], "batch": 8, "validation": 0.25}
+
+
+@pytest.mark.slow
+def test_a_fit_of_a_folder_of_images_is_resumed(tmp_path, monkeypatch):
     write_images(tmp_path / "images")
-    data = {"build": None, "folder": "images", "image_size": [8, 8], "batch": 8, "validation": 0.25}
-    card = write_card(tmp_path, "build_pictures", data)
-    whole, _ = fit_twice(card, tmp_path, monkeypatch, 7)
+    fit_twice(write_card(tmp_path, "build_pictures", PICTURES), tmp_path, monkeypatch, 7)
+
+
+def test_a_folder_of_images_is_split_and_shuffled(tmp_path):
+    write_images(tmp_path / "images")
+    card = write_card(tmp_path, "build_pictures", PICTURES)
+    whole = fit(card, tmp_path / "whole")
     assert whole["steps"] == 16 and whole["not_bit_exact"] == [] and whole["last"]["val_loss"] < 0.6
     (tmp_path / "images" / "dark" / "3.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     said = run("fit", card, "-o", tmp_path / "broken", code=2)

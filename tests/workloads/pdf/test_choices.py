@@ -262,7 +262,9 @@ def test_joined_products_are_tried_unless_they_multiply_far_more(tmp_path, monke
 
 def test_child_that_fails_leaves_what_is_taken_unmeasured(tmp_path, counted, monkeypatch):
     monkeypatch.setattr(cores, "BUDGET_SECONDS", 60.0)
-    assert cores.measure_cores(tmp_path / "missing.yaml", load_card(make_card(tmp_path)).engine, 1) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(card_engine, "count_cores", lambda: 1)  # one child
+        assert cores.measure_cores(tmp_path / "missing.yaml", load_card(make_card(tmp_path)).engine, 1) is None
     asked = []
     monkeypatch.setattr(part, "measure_cores", lambda *a: asked.append(a))
     card = make_card(tmp_path, replicas=1, steps=10)

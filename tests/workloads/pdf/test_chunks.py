@@ -66,9 +66,8 @@ def test_chunks_are_the_runs_of_their_replicas(whole, tmp_path):
     np.testing.assert_array_equal(alone.history.training, result.history.training[rows][:, 1:3])
 
 
-def test_run_stopped_in_the_second_chunk_resumes_to_the_same_bits(whole, tmp_path, monkeypatch):
-    folder, _ = whole
-    card, run = make_card(tmp_path, replicas=5, steps=40), tmp_path / "run"
+def stop_in_the_second(card, run, monkeypatch, step, overrides):
+    """A run that a signal ends after a step of its second chunk."""
 
     def second(run_, card_, part, *rest):
         with monkeypatch.context() as patch:
@@ -78,7 +77,15 @@ def test_run_stopped_in_the_second_chunk_resumes_to_the_same_bits(whole, tmp_pat
 
     with monkeypatch.context() as patch:
         patch.setattr("tfperf.workloads.pdf.training.train_part", second)
-        interrupted(card, run, patch, 15, CHUNKED)
+        interrupted(card, run, patch, step, overrides)
+
+
+@pytest.mark.slow
+def test_run_stopped_in_the_second_of_three_chunks_resumes_to_the_same_bits(whole, tmp_path, monkeypatch):
+    """Whose stacks retire."""
+    folder, _ = whole
+    card, run = make_card(tmp_path, replicas=5, steps=40), tmp_path / "run"
+    stop_in_the_second(card, run, monkeypatch, 15, CHUNKED)
     parts = json.loads((run / "run.json").read_text())["parts"]
     assert [p["done"] for p in parts] == [True, False, False]
     with pytest.raises(RunDirectoryError, match="not finished"):
@@ -115,13 +122,23 @@ def test_what_an_earlier_chunk_chose_is_found_without_tensorflow(whole, monkeypa
     assert found == Choices.from_dict(parts[0].choices, NAMES, LAYOUTS)
 
 
-def test_progress_says_which_chunk(without_pages, tmp_path, capfd):
-    card = make_card(tmp_path, replicas=2, steps=10)
-    tfperf.fit(card, tmp_path / "run", overrides=["engine.chunk=1"], quiet=False)
+def test_progress_says_which_chunk_and_a_run_stopped_in_the_second_resumes_to_the_same_bits(
+    without_pages, tmp_path, capfd, monkeypatch
+):
+    card, run = make_card(tmp_path, replicas=2, steps=10), tmp_path / "run"
+    two = ["engine.chunk=1", "train.steps_per_call=5"]
+    tfperf.fit(card, tmp_path / "whole", overrides=two, quiet=False)
     shown = capfd.readouterr().err
     assert "chunk 1 of 2: replicas 1-1" in shown and re.search(r"step \d+/10, chunk 2 of 2, ", shown)
     stages = [re.sub(r"^\d:\d\d:\d\d | \d+ of \d+$", "", line) for line in shown.splitlines() if " step " not in line]
     assert [stage for stage in STAGES if stage in stages] == sorted(STAGES, key=stages.index), "in their order"
+    stop_in_the_second(card, run, monkeypatch, 5, two)
+    assert [part["done"] for part in json.loads((run / "run.json").read_text())["parts"]] == [True, False]
+    with pytest.raises(RunDirectoryError, match="not finished"):
+        tfperf.fit(card, run, overrides=two, options=Options(replicas=(8,)))
+    result = tfperf.fit(card, run, overrides=two, options=Options(resume=True))
+    assert result.summary["resumed_from_steps"] == [5]
+    same_bits(tmp_path / "whole", run)
 
 
 def test_extension_is_split_too_and_resumed_by_its_ids(whole):

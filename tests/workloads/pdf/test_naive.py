@@ -101,8 +101,8 @@ def test_losses_agree_in_single_precision(tmp_path):
 
 def test_stopping_and_best_weights_are_those_of_the_engine(tmp_path):
     overrides = ["train.stopping.patience=6", "train.optimizer={name: Adam, learning_rate: 0.05, clipnorm: null}"]
-    loop, naive = make_both(tmp_path, overrides, precision="float64", replicas=5, steps=60)
-    for count in (13, 47):
+    loop, naive = make_both(tmp_path, overrides, precision="float64", replicas=3, steps=40)
+    for count in (13, 27):
         loop.run(count, False)
         naive.run(count)
     loop.keep_best(False)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("blank_pictures")
 SMALL = ["--set", "engine.form=shared", "--set", "engine.xla=false", "--set", "train.steps_per_call=5"]
 
 
-@pytest.mark.parametrize("xla", ["true", "false"])
+@pytest.mark.parametrize("xla", [pytest.param("true", marks=pytest.mark.slow), "false"])
 def test_a_cards_steps_are_recorded_and_told(tmp_path, xla):
     card = make_card(tmp_path)
     out = tmp_path / "out"

@@ -121,7 +121,7 @@ def test_training_goes_on_with_the_same_weights_and_step(raised):
     assert raised.ensemble.step == STEPS
 
 
-@pytest.mark.parametrize("step", [20, 30])
+@pytest.mark.parametrize("step", [20, pytest.param(30, marks=pytest.mark.slow)])
 def test_training_stopped_after_a_raise_resumes_to_the_same_bits(raised, tmp_path, step):
     first = Training(tmp_path)
     with pytest.raises(Interrupted):

@@ -80,17 +80,30 @@ def read_rows(path):
         return file["output"][:], file["status"][:], file["ids"][:], int(file["finished"][0])
 
 
-def test_all_records_are_there_and_are_what_the_model_gives(tmp_path):
-    texts = make_files(tmp_path)
-    said = run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "-q")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder of make_files with a finished run of one worker, and what the command said; not to be changed."""
+    folder = tmp_path_factory.mktemp("whole")
+    make_files(folder)
+    return folder, run("predict", folder / "card.yaml", "-o", folder / "run", "-q")
+
+
+def copy_files(whole, folder, *, finished):
+    """The files of `whole`, with or without its run."""
+    ignore = None if finished else shutil.ignore_patterns("run")
+    shutil.copytree(whole[0], folder, ignore=ignore, dirs_exist_ok=True)
+
+
+def test_all_records_are_there_and_are_what_the_model_gives(whole):
+    folder, said = whole
     assert f"{RECORDS} of {RECORDS} records" in said
-    rows, status, ids, finished = read_rows(tmp_path / "run" / "predictions.h5")
+    rows, status, ids, finished = read_rows(folder / "run" / "predictions.h5")
     # padding of 0 changes a maximum over positions: the truth has none, so it is the same where the model ignores it
     np.testing.assert_array_equal(ids, np.arange(RECORDS))
     assert finished == 1 and np.all(status == 1) and np.all(np.isfinite(rows))
-    report = json.loads((tmp_path / "run" / "report.json").read_text())
-    assert report["is_finished"] and report["failed"] == 0 and len(texts) == report["records"]
-    assert "as they were written" in run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "--verify")
+    report = json.loads((folder / "run" / "report.json").read_text())
+    assert report["is_finished"] and report["failed"] == 0 and report["records"] == RECORDS
+    assert "as they were written" in run("predict", folder / "card.yaml", "-o", folder / "run", "--verify")
 
 
 def test_texts_that_cannot_be_prepared_are_marked(tmp_path):
@@ -110,13 +123,10 @@ def start(folder):
     )
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_run_goes_on_to_the_same_file(tmp_path, how):
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    whole.mkdir()
-    make_files(whole)
-    shutil.copytree(whole, stopped)
-    run("predict", whole / "card.yaml", "-o", whole / "run", "-q")
+# tests/infer/test_kills.py kills smaller ones at points of a commit
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
+def test_a_stopped_run_goes_on_to_the_same_file(whole, tmp_path, how):
+    copy_files(whole, stopped := tmp_path / "stopped", finished=False)
     card = stopped / "card.yaml"
     process = start(stopped)
     end = time.monotonic() + 60
@@ -130,23 +140,19 @@ def test_a_stopped_run_goes_on_to_the_same_file(tmp_path, how):
         assert "--resume goes on" in said
     assert "--resume goes on" in run("predict", card, "-o", stopped / "run", "-q", code=2)
     run("predict", card, "-o", stopped / "run", "-q", "--resume")
-    found, wanted = ((one / "run" / "predictions.h5").read_bytes() for one in (stopped, whole))
+    found, wanted = ((one / "run" / "predictions.h5").read_bytes() for one in (stopped, whole[0]))
     assert found == wanted
 
 
-def test_several_workers_write_the_same_file(tmp_path):
-    files = []
-    make_files(tmp_path)
-    for workers in (1, 2):
-        words = "--set", f"queue.workers_per_device={workers}"
-        run("predict", tmp_path / "card.yaml", "-o", tmp_path / f"run-{workers}", "-q", *words)
-        files.append((tmp_path / f"run-{workers}" / "predictions.h5").read_bytes())
-    assert files[0] == files[1]
+def test_several_workers_write_the_same_file(whole, tmp_path):
+    copy_files(whole, tmp_path, finished=False)
+    run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "-q", "--set", "queue.workers_per_device=2")
+    found, wanted = ((one / "run" / "predictions.h5").read_bytes() for one in (tmp_path, whole[0]))
+    assert found == wanted
 
 
-def test_another_model_does_not_go_on(tmp_path):
-    make_files(tmp_path)
-    run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "-q")
+def test_another_model_does_not_go_on(whole, tmp_path):
+    copy_files(whole, tmp_path, finished=True)
     (tmp_path / "model.keras").write_bytes((tmp_path / "model.keras").read_bytes() + b"\0")
     said = run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "-q", "--resume", code=2)
     assert "other model" in said
