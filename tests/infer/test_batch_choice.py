@@ -98,3 +98,13 @@ def test_a_size_that_fails_at_times_is_told_by_its_whole_cost():
         found = calibration.measure(BatchRule(records=32), 0.3)
     assert found is not None and found.rate < 64 / (32 / 100)
     assert calibration.first_error == "ValueError: a bad record"
+
+
+def test_who_waits_for_a_worker_can_be_stopped():
+    def stop():
+        raise KeyboardInterrupt
+
+    window = make_window([2] * 4)
+    with closing(BatchCalibration(partial(MessageProcess, run_worker, make_worker(of_batch=100.0), {}), window, 100.0,
+                                  stop)) as calibration, pytest.raises(KeyboardInterrupt):  # fmt: skip
+        calibration.measure(BatchRule(records=2), 0.05)

@@ -12,7 +12,7 @@ from tfperf.infer.launchers import WorkerProcess
 from tfperf.infer.leases import BatchTask
 from tfperf.infer.micro_batches import BatchRule, MicroBatch, cut_window
 from tfperf.infer.prepared import PreparedWindow
-from tfperf.infer.preparer_watch import START_SECONDS
+from tfperf.infer.preparer_watch import START_SECONDS, TICK_SECONDS
 
 GROWTH = 4  # from one size to the next
 MOST_RECORDS, MOST_LENGTH = 1024, 65_536
@@ -54,9 +54,12 @@ class BatchCalibration:
     first_error: what the first batch that failed has said.
     """
 
-    def __init__(self, start_worker: Callable[[], WorkerProcess], window: PreparedWindow, timeout: float) -> None:
-        """timeout: seconds for a batch."""
-        self._start_worker, self._window, self._timeout = start_worker, window, timeout
+    def __init__(
+        self, start_worker: Callable[[], WorkerProcess], window: PreparedWindow, timeout: float,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """timeout: seconds for a batch; check: called while it waits, raises where the command is to end."""
+        self._start_worker, self._window, self._timeout, self._check = start_worker, window, timeout, check
         self._worker: WorkerProcess | None = None
         self._bad = {one.number for one in window.failures}
         self._losses = 0
@@ -119,10 +122,15 @@ class BatchCalibration:
     def _receive(self, timeout: float) -> Any:
         """A list of what the worker says; None: it is gone, or does not answer."""
         assert self._worker is not None
+        end = time.monotonic() + timeout
         try:
-            return self._worker.connection.recv() if self._worker.connection.poll(timeout) else None
+            while (left := end - time.monotonic()) > 0:
+                if self._worker.connection.poll(min(left, TICK_SECONDS)):
+                    return self._worker.connection.recv()
+                self._check()
         except (EOFError, OSError):
-            return None
+            pass
+        return None
 
     def _end(self) -> str:
         """Kill the worker; how it ended."""

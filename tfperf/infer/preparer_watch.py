@@ -100,10 +100,10 @@ class PreparerWatch:
             self._process = None
 
 
-def prepare_first(spec: PreparerSpec, timeout: float) -> PreparedWindow:
+def prepare_first(spec: PreparerSpec, timeout: float, check: Callable[[], None] = lambda: None) -> PreparedWindow:
     """The first window, in a process of its own, whatever its records do to that.
 
-    Raises: TrainingError where the source fails.
+    check: called while it waits; raises where the command is to end. Raises: TrainingError where the source fails.
     """
     watch = PreparerWatch(spec, timeout, time.monotonic)
     try:
@@ -112,6 +112,7 @@ def prepare_first(spec: PreparerSpec, timeout: float) -> PreparedWindow:
             if watch.wait(TICK_SECONDS):
                 for one in watch.receive():
                     return one
+            check()
             watch.is_late()
     finally:
         watch.stop()

@@ -50,10 +50,10 @@ def measure_rules(
     launcher: Launcher, preparer: PreparerSpec, is_sorted: bool, timeout: float, check: Callable[[], None]
 ) -> list[MeasuredRule]:
     """Records a second of a worker with each size that is tried. Raises: UserError where the model fails or hangs."""
-    window = prepare_first(preparer, timeout)
+    window = prepare_first(preparer, timeout, check)
     refuse_unprepared(window)
     found: list[MeasuredRule] = []
-    with closing(BatchCalibration(partial(start_first, launcher, check), window, timeout)) as calibration:
+    with closing(BatchCalibration(partial(start_first, launcher, check), window, timeout, check)) as calibration:
         for rule in list_rules(window, is_sorted):
             check()
             measured = calibration.measure(rule, CALIBRATION_SECONDS)

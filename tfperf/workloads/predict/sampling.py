@@ -163,7 +163,7 @@ def sample_card(card: PredictCard, output: Path, show: ShowPasses) -> dict[str, 
             study = SampleStudy(
                 card, spec, records.records, lambda: signals.received is not None, held.path / SAMPLE_JOURNAL, show
             )
-            window = _prepare_sample(study)
+            window = _prepare_sample(study, signals.stop_if_asked)
             study.open(describe_study(card, records.records))
         except BaseException:
             if not (held.path / SAMPLE_JOURNAL).exists():
@@ -194,9 +194,9 @@ def describe_study(card: PredictCard, records: int) -> dict[str, Any]:
     return plain
 
 
-def _prepare_sample(study: SampleStudy) -> PreparedWindow:
+def _prepare_sample(study: SampleStudy, check: Callable[[], None]) -> PreparedWindow:
     try:
-        window = prepare_first(study.draw(0)[0], study.card.queue.timeout)
+        window = prepare_first(study.draw(0)[0], study.card.queue.timeout, check)
     except TrainingError as error:
         raise UserError(str(error)) from None
     refuse_unprepared(window)
