@@ -75,6 +75,7 @@ if True:  # as in a notebook: nothing guards the calls
 """
 
 
+@pytest.mark.slow
 def test_a_sweep_of_functions_that_only_a_program_has_runs_in_fresh_processes(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT.replace("tfperf.errors.UserError", "Exception"))
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -49,7 +49,7 @@ def make_preparer(records, window, faults=None):
     return PreparerSpec(partial(Numbers, records), partial(partial, prepare, faults=faults or {}), window)
 
 
-def compute(inputs, faults, seconds, of_batch, most):
+def compute(inputs, faults, seconds, of_batch, most=None):
     tokens = inputs["tokens"]
     if most is not None and len(tokens) > most:
         raise MemoryError(f"{len(tokens)} records are too many")

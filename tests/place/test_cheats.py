@@ -28,6 +28,7 @@ def test_there_are_cheats_of_many_kinds():
     assert len(CHEATS) >= 20 and len({cheat.kind for cheat in CHEATS.values()}) >= 6
 
 
+@pytest.mark.slow
 def test_cheats_of_several_kinds_are_noticed_in_one_program(tmp_path):
     overrides = dict.fromkeys(override for name in TOGETHER for override in CHEATS[name].overrides)
     (faults,) = programs(tmp_path, {"+".join(TOGETHER): list(overrides)}).values()

@@ -96,6 +96,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("tfperf.stores.element_file.BLOCK_BYTES", lives.BLOCK)
 
 
+@pytest.mark.slow
 def test_two_kills_cost_what_was_not_in_the_journal(chain, tmp_path, small_blocks):
     codes = [chain.live(5), chain.live(8, signal.SIGTERM)]
     assert codes == [-signal.SIGKILL, 143] and 13 <= chain.count_blocks() < 40

@@ -37,7 +37,7 @@ def small(tmp_path, monkeypatch):
     """A card whose model and records are small programs; the folder."""
     make_files(tmp_path)
     monkeypatch.setattr(sample_plan, "WORKERS", (1, 2))
-    monkeypatch.setattr(sample_plan, "UNITS", (1, 10))
+    monkeypatch.setattr(sample_plan, "UNITS", (10,))
     monkeypatch.setattr(sampling, "make_slots_of", lambda card, workers: make_test_slots(workers))
     monkeypatch.setattr(sampling, "make_slots", lambda card: make_test_slots(1))
     spec = make_preparer(RECORDS, 64)
@@ -50,9 +50,9 @@ def test_a_sample_says_what_is_fast_and_how_long_all_records_take(small):
     report = json.loads((small / "run" / SAMPLE).read_text())
     kinds = [(one["kind"], one["words"]) for one in report["groups"]]
     assert kinds[0] == ("batch", "single records") and ("batch", "a length of 64 in all") in kinds
-    assert kinds[-7:] == [
+    assert kinds[-6:] == [
         ("alone", "one process"), ("prepare", "reading and preparing"), ("own", "as the card says"), ("workers", "1"),
-        ("workers", "2"), ("unit", "1 records"), ("unit", "10 records"),
+        ("workers", "2"), ("unit", "10 records"),
     ]  # fmt: skip
     assert all(len(one["rates"]) == 2 for one in report["groups"] if one["kind"] != "batch")
     assert not any(one["errors"] for one in report["groups"])
