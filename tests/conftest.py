@@ -24,19 +24,28 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture
-def blank_pictures(monkeypatch):
-    """Fits whose reports have no pictures, and which time steps for a moment: that is half the time of a short one.
-
-    tests/workloads/pdf/report looks at pictures.
-    """
+def shorten_fits(patch):
+    """Leave out what takes half the time of a short fit."""
     from tfperf.train import choosing
     from tfperf.workloads.pdf.report import pool
 
-    monkeypatch.setattr(choosing, "TIMING_SECONDS", 0.01)
+    patch.setattr(choosing, "TIMING_SECONDS", 0.01)
+    patch.setattr(pool, "draw", lambda result, picture: b"")
+    patch.setattr(pool, "MOST", 0)
 
-    monkeypatch.setattr(pool, "draw", lambda result, picture: b"")
-    monkeypatch.setattr(pool, "MOST", 0)
+
+@pytest.fixture
+def blank_pictures(monkeypatch):
+    """Fits that time steps for a moment and whose reports have no pictures; tests/workloads/pdf/report draws them."""
+    shorten_fits(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def blank_pictures_of_module():
+    """The same for fits that tests of a file share."""
+    with pytest.MonkeyPatch.context() as patch:
+        shorten_fits(patch)
+        yield
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ def test_both_loops_are_compared_from_the_same_state(tmp_path):
 @pytest.mark.parametrize("word", ["loop", "step"])
 def test_a_compilation_that_the_card_names_is_the_only_candidate(word):
     feed = SimpleNamespace(has_texts=False, compilations=("graph", "XLA loop", "XLA step"))
-    found = _list_candidates(LoopWishes(xla=word, steps_per_call=None), feed)  # type: ignore[arg-type]
+    found = _list_candidates(LoopWishes(xla=word, steps_per_call=None), feed)
     assert [*found] == [f"XLA {word}"]
 
 

@@ -38,7 +38,7 @@ CHUNKED += ["train.optimizer={name: Nadam, learning_rate: 0.05}"]
 
 
 @pytest.fixture(scope="module")
-def without_pages():
+def without_pages(blank_pictures_of_module):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tfperf.workloads.pdf.report.html.render_html", lambda *_: "")  # seconds each
         yield

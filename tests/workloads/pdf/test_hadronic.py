@@ -21,7 +21,7 @@ OVERRIDES = ["engine.form=folded", "engine.check_every=20", "positivity.initial=
 
 
 @pytest.fixture(scope="module", params=["exact", "within a tolerance"])
-def run(request, tmp_path_factory):
+def run(request, tmp_path_factory, blank_pictures_of_module):
     folder = tmp_path_factory.mktemp("hadronic")
     hadronic.make_pack(folder / "pack.h5")
     more = [] if request.param == "exact" else ["engine.tolerance=1e-3"]

@@ -25,7 +25,7 @@ CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_directions():
+def few_directions(blank_pictures_of_module):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tfperf.workloads.pdf.forms.build_form", lambda *given: replace(build_form(*given), rank=10))
         patch.setattr("tfperf.workloads.pdf.report.html.render_html", lambda *_: "")  # seconds each
