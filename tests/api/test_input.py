@@ -87,6 +87,7 @@ def test_a_card_has_its_folder_as_second_argument(asked, tmp_path):
         ({"workers": 2.5}, "workers: got 2.5"),
         ({"sweep": True}, "sweep: needs fresh processes; data: an object of this one"),
         ({"model": None}, "model: missing"),
+        ({"data": build(), "model": X}, "data: got the keras.Model sequential"),
         ({"output": X}, "output: got ndarray; must be a folder"),
     ],
 )

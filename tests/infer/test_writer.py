@@ -1,7 +1,9 @@
 """Rows on the disk: what the journal says is there is there, whatever was lost; nothing is there twice."""
 
+import errno
 import os
 import random
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from tfperf.errors import RunDirectoryError, StorageError
+from tfperf.infer import writer as infer_writer
 from tfperf.infer.dataset_names import STATUS_CODES
 from tfperf.infer.journal import JOURNAL, CommitProgress, group_failures, number_records, read_journal
 from tfperf.infer.leases import RecordFailure
@@ -87,12 +90,16 @@ class Disk:
         self.path, self.moves = path, []
         self.write, self.append = os.pwrite, files.append
         monkeypatch.setattr(os, "pwrite", self.note_write)
-        monkeypatch.setattr(os, "fdatasync", lambda file: self.moves.append(("sync",)))
+        monkeypatch.setattr(os, "fdatasync", self.note_sync)
         monkeypatch.setattr(line_journal, "append", self.note_append)
 
     def note_write(self, file, content, offset):
         self.moves.append(("write", offset, bytes(content)))
         return self.write(file, content, offset)
+
+    def note_sync(self, file):
+        if threading.current_thread() is threading.main_thread():  # one beside the writes promises nothing of them
+            self.moves.append(("sync",))
 
     def note_append(self, path, text):
         self.moves.append(("append", text))
@@ -117,6 +124,7 @@ def test_a_loss_of_power_at_any_point_loses_nothing_that_the_journal_has(tmp_pat
     whole.mkdir()
     create_output(whole / "out.h5", PLAN)
     first = (whole / "out.h5").read_bytes()
+    monkeypatch.setattr(infer_writer, "HELD_BYTES", 100)  # so that much is written, and begun to be synced, before
     with monkeypatch.context() as patch:
         disk = Disk(patch, whole / "out.h5")
         write_all(whole, cut_in_batches(1))
@@ -134,6 +142,23 @@ def test_a_loss_of_power_at_any_point_loses_nothing_that_the_journal_has(tmp_pat
                     assert file.compute_checksum(number_records(entry, WINDOW)) == entry.checksum
         assert write_all(folder, cut_in_batches(3)).is_complete
         check_finished(folder / "out.h5")
+
+
+def test_what_the_disk_refuses_beside_the_writes_ends_the_run(tmp_path, monkeypatch):
+    create_output(tmp_path / "out.h5", PLAN)
+    refused = []
+
+    def refuse_once(file):
+        if not refused and threading.current_thread() is not threading.main_thread():
+            refused.append(file)
+            raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "fdatasync", refuse_once)
+    monkeypatch.setattr(infer_writer, "HELD_BYTES", 100)
+    with pytest.raises(StorageError, match="could not be written"):
+        write_all(tmp_path, cut_in_batches(1), clock=lambda: 0.0)
+    again = CommitProgress(WINDOW, RECORDS)
+    assert refused and recover(tmp_path, again) == 0 and again.count < RECORDS
 
 
 def test_ids_that_are_texts_have_room_for_the_longest_of_all(tmp_path):

@@ -61,6 +61,7 @@ def input_report(
         folder = Path(output if output is not None else model if model is not None else tempfile.mkdtemp())
         card = load_checked_card(Path(data), overrides)
     else:
+        _refuse_model(data)
         if model is None:
             raise CardError("model: missing; must be a function that returns a keras.Model, or a keras.Model")
         folder = Path(output) if output is not None else Path(tempfile.mkdtemp(prefix="tfperf-")) / "input"
@@ -72,6 +73,16 @@ def input_report(
     with show_progress(quiet) as show:
         report = run_input_study(card, folder, show, sweep=sweep, seconds=seconds, timeout=timeout, most=workers)
     return InputResult(report, folder)
+
+
+def _refuse_model(data: Any) -> None:
+    """CardError for a model in the data's place, as in `tfperf.fit`, where it is the first."""
+    import keras
+
+    if isinstance(data, keras.Model):
+        raise CardError(
+            f"data: got the keras.Model {data.name}; the data come first, the model second: input_report(data, model)"
+        )
 
 
 def _measure_objects(

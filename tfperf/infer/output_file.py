@@ -6,6 +6,7 @@ Every record has a row in each output, an id and a status. What is in the file c
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -88,6 +89,8 @@ class OutputFile:
             self._descriptor = open_descriptor(path, os.O_RDWR if is_written else os.O_RDONLY)
         except (OSError, KeyError, ValueError) as error:
             raise RunDirectoryError(f"{path}: damaged: {' '.join(str(error).split())[:200]}") from None
+        self._syncer = ThreadPoolExecutor(1)  # its thread begins with the first `begin_sync`
+        self._begun: Future[None] | None = None
         # offset, bytes of a record
         self._places = {
             one.name: (offset, one.bytes // one.shape[0]) for one, offset in zip(datasets, offsets, strict=True)
@@ -101,6 +104,7 @@ class OutputFile:
 
     def close(self) -> None:
         """Give it back."""
+        self._syncer.shutdown()
         os.close(self._descriptor)
 
     def write(self, records: Int64Array, values: Mapping[str, AnyArray]) -> int:
@@ -143,10 +147,27 @@ class OutputFile:
         self._write(b"\1", self._places[FINISHED][0])
         self.sync()
 
+    def begin_sync(self) -> None:
+        """Have the disk take what was written until now, beside what follows, where it is not at it already.
+
+        Raises: StorageError of one that was begun before: the system tells such an error once.
+        """
+        if self._begun is None or self._begun.done():
+            self._end_sync()
+            self._begun = self._syncer.submit(os.fdatasync, self._descriptor)
+
     def sync(self) -> None:
-        """Wait until all that was written is on the disk. Raises: StorageError."""
+        """Wait until all that was written is on the disk. Raises: StorageError, also of what `begin_sync` began."""
+        self._end_sync()
         try:
             os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise self._explain(error) from error
+
+    def _end_sync(self) -> None:
+        try:
+            if self._begun is not None:
+                self._begun.result()
         except OSError as error:
             raise self._explain(error) from error
 

@@ -7,6 +7,7 @@ not to be run again in each.
 import os
 import pickle
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -67,10 +68,22 @@ class MessageProcess:
                 self.connection.send_bytes(pickle.dumps(message, protocol=5))
 
     def kill(self) -> str:
-        """End it with all that it has started; how it ended, and what it said last."""
+        """End it with all that it has started; how it ended, and what it said last. One that is about to end by itself
+        is waited for, since its reason comes after the end of its pipe."""
+        if self._is_ending():
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(PATIENCE_SECONDS)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         return self._end()
+
+    def _is_ending(self) -> bool:
+        """Whether its end of the pipe is closed."""
+        if self.connection.closed:
+            return False
+        poller = select.poll()
+        poller.register(self.connection, select.POLLHUP)
+        return any(events & select.POLLHUP for _, events in poller.poll(0))
 
     def stop(self) -> None:
         """Let it end by itself, since its pipe does; kill it where that takes too long."""

@@ -50,7 +50,10 @@ def make_samples(found: Any, what: str) -> Samples:
     try:
         data = tuple(map(_make_nest, data))
     except (TypeError, ValueError) as error:
-        raise UserError(f"{what}: returned {error}; must be NumPy arrays, or dicts, lists or tuples of them") from None
+        raise UserError(
+            f"{what}: returned {error}; must be NumPy arrays, or dicts, lists or tuples of them, or batches: a "
+            "tf.data.Dataset, a keras.utils.PyDataset or a DataLoader"
+        ) from None
     lengths = [len(array) for array in keras.tree.flatten(data)]
     if not lengths or len(set(lengths)) != 1 or not lengths[0]:
         raise UserError(f"{what}: returned arrays of {lengths} samples; must be as many in each, at least 1")
