@@ -47,21 +47,27 @@ def make_lengths(records: int, window: int) -> PreparerSpec:
     return PreparerSpec(partial(MixedLengths, records), get_keep_values, window)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sleeper:
     """A model that takes so many seconds for each place of a batch; from a moment of the monotonic clock on `later`
-    times as many. It gives each record its number."""
+    times as many. It gives each record its number. By what the system lets it sleep too long the next sleep is shorter,
+    so that its rate is the planted one."""
 
     seconds: float
     moment: float = inf
     later: float = 1.0
+    _late: float = 0.0
 
     def __call__(self, inputs: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
         """Rows (n, 1)."""
+        begin = time.monotonic()
         values = inputs[INPUT]
-        if self.seconds:
-            time.sleep(self.seconds * values.size * (self.later if time.monotonic() >= self.moment else 1.0))
-        return {"rows": values[:, :1].astype(np.float32)}
+        rows = {"rows": values[:, :1].astype(np.float32)}
+        wanted = self.seconds * values.size * (self.later if begin >= self.moment else 1.0)
+        if wanted:
+            time.sleep(max(0.0, wanted - self._late))
+            self._late += time.monotonic() - begin - wanted
+        return rows
 
 
 @dataclass(frozen=True)

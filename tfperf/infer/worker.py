@@ -7,6 +7,7 @@ list with what begins the next one, where there is one.
 """
 
 import os
+import pickle
 import queue
 import threading
 import time
@@ -54,7 +55,7 @@ class _Outbox:
     def flush(self) -> None:
         """Say now what was kept, if anything was."""
         if self._kept:
-            self._connection.send(self._kept)
+            self._connection.send_bytes(pickle.dumps(self._kept, protocol=5))
             self._kept = []
 
 
