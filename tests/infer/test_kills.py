@@ -119,7 +119,7 @@ def test_a_million_records_with_twenty_kills(tmp_path):
     draws, kills = random.Random(2), 0
     records, folder = 1_000_000, tmp_path / "run"
     while kills < 20:
-        process = start(folder, records, seconds=0.002)
+        process = start(folder, records, seconds=0.004)
         time.sleep(draws.uniform(1.0, 3.0))
         if process.poll() is not None:
             break

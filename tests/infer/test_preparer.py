@@ -1,10 +1,16 @@
 """A window is prepared whole, or record by record where one of them does not fit: the others keep their values."""
 
+import os
+import signal
+import time
+
 import numpy as np
 import pytest
 
+from tests.infer.programs import make_preparer
 from tfperf.infer.prepared import RaggedColumn, join_column
 from tfperf.infer.preparer import prepare_window
+from tfperf.infer.preparer_watch import PreparerWatch
 
 
 def prepare(columns, function=lambda columns: columns):
@@ -84,3 +90,25 @@ def test_values_that_are_none_are_refused():
     for values in ([None], [{}], [object()]):
         with pytest.raises(ValueError, match="must be numbers or texts"):
             join_column(values)
+
+
+def test_a_preparer_that_is_killed_while_it_has_nothing_to_do_is_begun_again():
+    watch = PreparerWatch(make_preparer(100, 20), 20.0, time.monotonic)
+
+    def wait_for_one():
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if watch.wait(0.2) and (found := list(watch.receive())):
+                return found[0]
+        raise AssertionError("nothing came")
+
+    try:
+        watch.request(0)
+        assert wait_for_one().window == 0
+        assert watch._process is not None
+        os.kill(watch._process.process_id, signal.SIGKILL)
+        assert watch.wait(20.0) and list(watch.receive()) == []
+        watch.request(3)
+        assert wait_for_one().ids[0] == 600
+    finally:
+        watch.stop()

@@ -82,14 +82,14 @@ class PreparerWatch:
     def _restart(self, reason: Loss) -> None:
         assert self._process is not None
         how = self._process.kill()
-        if not self.requested or (self._starts > MOST_STARTS and self._current is None):
+        if self._starts > MOST_STARTS and self._current is None:
             raise TrainingError(f"source: {how}, {self._starts} times")
-        window = self.requested[0]
-        if self._current is not None:
-            told = how if reason == "crashed" else f"no answer for {self._timeout:g} s"
-            self._skipped.setdefault(window, {})[self._current] = RecordFailure(window, self._current, reason, told)
-            self._starts = 0
-        self._is_single.add(window)
+        for window in self.requested[:1]:  # none: it was killed while it had nothing to do
+            if self._current is not None:
+                told = how if reason == "crashed" else f"no answer for {self._timeout:g} s"
+                self._skipped.setdefault(window, {})[self._current] = RecordFailure(window, self._current, reason, told)
+                self._starts = 0
+            self._is_single.add(window)
         self._current = None
         self._start()
 
