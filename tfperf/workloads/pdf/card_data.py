@@ -81,3 +81,4 @@ class Covariance:
     """What is added to the experimental covariance."""
 
     extra: Path | None = Field(default=None, description="HDF5 file with a theory covariance, relative to the card")
+    sample_extra: bool = Field(default=True, description="whether pseudo-data fluctuate by it, too")

@@ -113,14 +113,17 @@ def _make_replicas(
     )  # fmt: skip
 
 
-def _make_datasets(problem: Problem, predictions: Float64Array, mean: Float64Array) -> tuple[DatasetResult, ...]:
+def _make_datasets(problem: Problem, arrays: ReplicaArrays, mean: Float64Array) -> tuple[DatasetResult, ...]:
     residual = mean - problem.central
     plain = problem.covariance_no_t0
     sigma = np.sqrt(plain.diagonal + (plain.columns**2).sum(axis=1))
     return tuple(
         DatasetResult(
             name=d.name, experiment=d.attributes.get("experiment", ""), label=d.attributes.get("label", ""),
-            kin_columns=d.kin_names, kin=d.kin, cv=d.cv, sigma=sigma[s], predictions=predictions[:, s], mean=mean[s],
+            kin_columns=d.kin_names, kin=d.kin, cv=d.cv, sigma=sigma[s], mean=mean[s],
+            predictions=arrays.predictions[:, s],
+            pseudodata=None if arrays.pseudodata is None else arrays.pseudodata[:, s],
+            training=None if arrays.training is None else arrays.training[:, s],
             chi2=_compute_chi2(problem.covariance, s, residual) / len(d.cv),
             chi2_no_t0=_compute_chi2(plain, s, residual) / len(d.cv),
         )
@@ -157,7 +160,7 @@ def evaluate(card: Card, problem: Problem, outcome: TrainingOutcome, before: Fit
         arrays = merge(select_arrays(before), arrays)
     good = np.isin(arrays.replicas.status, CONVERGED)
     mean = problem.observables.predict(arrays.pdf[good if good.any() else slice(None)].mean(axis=0))
-    datasets = _make_datasets(problem, arrays.predictions, mean)
+    datasets = _make_datasets(problem, arrays, mean)
     return FitResult(
         title=card.title, q0=problem.pack.q0, x=problem.pack.x, pdf=arrays.pdf, weights=arrays.weights,
         replicas=arrays.replicas, datasets=datasets,
@@ -170,4 +173,6 @@ def _evaluate_arrays(card: Card, problem: Problem, outcome: TrainingOutcome) -> 
     predictions = _apply_in_batches(problem.observables.predict, pdf)
     weights = {name: np.asarray(w, np.float64) for name, w in outcome.weights.items()}
     replicas = _make_replicas(card, problem, outcome, pdf, predictions)
-    return ReplicaArrays(pdf, predictions, weights, replicas, outcome.history)
+    return ReplicaArrays(
+        pdf, predictions, weights, replicas, outcome.history, problem.data, problem.training
+    )  # fmt: skip

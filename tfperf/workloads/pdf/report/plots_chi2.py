@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from tfperf.arrays import BoolMask, Float64Array, Int64Array
 from tfperf.report.style import BAND, MEAN, REPLICA, SECOND, THIRD, make_axes_grid
-from tfperf.workloads.pdf.report.bands import compute_running_quantiles, select_rows
+from tfperf.workloads.pdf.report.bands import compute_loss_quantiles, hold_last_values, select_rows
 from tfperf.workloads.pdf.results.record import FitResult
 
 BINS = 24
@@ -74,7 +74,10 @@ def _compute_frame(values: Float64Array) -> tuple[float, float]:
 
 
 def draw_losses(result: FitResult) -> Figure:
-    """Losses against the step: median and 68 % over the replicas still running, a few replicas as thin lines."""
+    """Losses against the step: median and 68 % over the replicas, a few replicas as thin lines.
+
+    A replica that has stopped keeps its last losses.
+    """
     history = result.history
     figure, axes = make_axes_grid(2, 3, width=11.0, height=2.1, top=0.65, hspace=0.8)
     for axis, (title, losses) in zip(axes, [
@@ -99,11 +102,14 @@ def draw_losses(result: FitResult) -> Figure:
 
 def _draw_loss(axis: Axes, step: Int64Array, losses: Float64Array, converged: BoolMask) -> None:
     """One loss (H, R) with a logarithmic axis."""
-    low, median, high = compute_running_quantiles(losses[:, converged])
-    axis.fill_between(step, low, high, color=BAND, alpha=0.55, linewidth=0, label="68 % of those running")
-    lines = [np.column_stack([step, losses[:, r]]) for r in select_rows(converged, LINES)]
+    low, median, high = compute_loss_quantiles(losses[:, converged])
+    axis.fill_between(
+        step, low, high, color=BAND, alpha=0.55, linewidth=0, label="68 %, stopped ones at their last values"
+    )
+    held = hold_last_values(losses)
+    lines = [np.column_stack([step, held[:, r]]) for r in select_rows(converged, LINES)]
     axis.add_collection(LineCollection(lines, colors=REPLICA, linewidths=0.4, alpha=0.5, label="some replicas"))
-    axis.plot(step, median, color=MEAN, linewidth=1.4, label="median of those running")
+    axis.plot(step, median, color=MEAN, linewidth=1.4, label="median")
     if not np.any(median > 0):  # nothing for a logarithmic axis, which refuses that
         return
     axis.set_yscale("log")

@@ -47,6 +47,8 @@ class DatasetResult:
     mean: Float64Array  # (N) prediction of the mean PDF
     chi2: float  # per point, mean PDF against cv, this set's own block of the covariance of the fit
     chi2_no_t0: float  # the same with the experimental covariance
+    pseudodata: Float64Array | None = None  # (R, N) that each replica was fitted to; None: of a version without them
+    training: BoolMask | None = None  # (R, N) which of them trained, the others validated
 
 
 @dataclass(frozen=True)
