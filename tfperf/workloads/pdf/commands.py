@@ -48,12 +48,13 @@ def load_closure_card(path: Path, overrides: Sequence[str]) -> "Card":
 
 @click.command()
 @RUN
-def postfit(run: Path) -> None:
+@click.option("-n", "count", type=click.IntRange(1), help="Take exactly so many of those that pass, the first ones.")
+def postfit(run: Path, count: int | None) -> None:
     """Apply the usual vetoes to the replicas of RUN and name who failed; export-lhapdf then leaves these out."""
     from tfperf.console.screen import show
     from tfperf.workloads.pdf.results.postfit import apply_postfit, make_veto_table
 
-    show(make_veto_table(apply_postfit(run)))
+    show(make_veto_table(apply_postfit(run, count=count)))
 
 
 @click.command("export-lhapdf")

@@ -19,8 +19,14 @@ from tfperf.workloads.pdf.model import PDF
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.operators.threads import one_thread
 from tfperf.workloads.pdf.operators.woodbury import build_whitening, find_components
-from tfperf.workloads.pdf.results.arclength import compute_arc_lengths
 from tfperf.workloads.pdf.results.record import CONVERGED, DatasetResult, FitResult, ReplicaHistory, Replicas
+from tfperf.workloads.pdf.results.veto_figures import (
+    ARC_X,
+    INTEGRABILITY_X,
+    VETO_X,
+    compute_arc_lengths,
+    compute_integrability,
+)
 
 TOGETHER = 50  # replicas
 
@@ -92,6 +98,7 @@ def _make_replicas(
     card: Card, problem: Problem, outcome: TrainingOutcome, pdf: Float64Array, predictions: Float64Array
 ) -> Replicas:
     white = build_whitening(problem.covariance, problem.sets)
+    curves = evaluate_pdf(card, outcome.weights, VETO_X)
     masks = problem.training.astype(np.float64)
     residual = predictions - problem.data
 
@@ -109,7 +116,8 @@ def _make_replicas(
         chi2_training=divide_by_points(_apply_in_batches(white.compute_chi2, residual, masks), masks),
         chi2_validation=divide_by_points(_apply_in_batches(white.compute_chi2, residual, 1 - masks), 1 - masks),
         chi2_experimental=white.compute_chi2(predictions - problem.central) / predictions.shape[1],
-        positivity=_apply_in_batches(compute_penalty, pdf), arc_length=compute_arc_lengths(pdf, problem.pack.x),
+        positivity=_apply_in_batches(compute_penalty, pdf), arc_length=compute_arc_lengths(curves[..., : ARC_X.size]),
+        integrability=compute_integrability(curves[..., -len(INTEGRABILITY_X) :]),
     )  # fmt: skip
 
 

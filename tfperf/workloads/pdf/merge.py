@@ -60,7 +60,11 @@ def merge(old: ReplicaArrays, new: ReplicaArrays) -> ReplicaArrays:
 def _merge_replicas(old: Replicas, new: Replicas, merge_rows: MergeRows) -> Replicas:
     columns: dict[str, Any] = {}
     for field in fields(Replicas):
-        merged = merge_rows(np.asarray(getattr(old, field.name)), np.asarray(getattr(new, field.name)))
+        before, now = (getattr(one, field.name) for one in (old, new))
+        if before is None or now is None:
+            columns[field.name] = None
+            continue
+        merged = merge_rows(np.asarray(before), np.asarray(now))
         columns[field.name] = tuple(merged.tolist()) if field.name == "status" else merged
     return Replicas(**columns)
 

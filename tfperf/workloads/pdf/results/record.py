@@ -30,6 +30,7 @@ class Replicas:
     chi2_experimental: Float64Array  # (R) against the central data, all points
     positivity: Float64Array  # (R) penalty sum(max(0, -prediction)), without multiplier
     arc_length: Float64Array  # (R, F)
+    integrability: Float64Array | None = None  # (R, 5) of veto_figures.INTEGRABLE; None: of a version without it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ so it has checksums, which HDF5 does not give to text of variable length.
                       run and digest (whose results they are)
     x                 (X) grid nodes
     pdf               (R, F, X) x f(x, Q0); attribute `flavours` names the second axis
-    replicas/         one dataset per field of `Replicas`, each (R) or (R, F)
+    replicas/         one dataset per field of `Replicas`, each (R) or (R, F); files of tfperf 0.1.0 have no
+                      `integrability`, and other arc lengths
     weights/          one dataset per variable, (R, ...); slashes in a name make groups; attribute `names`: their order
     datasets/<set>/   one dataset per array field of `DatasetResult`, its numbers and texts as attributes; `training`
                       as 1 and 0; files of tfperf 0.1.0 have neither it nor `pseudodata`
@@ -38,6 +39,7 @@ from tfperf.workloads.pdf.results.record import (
     ReplicaHistory,
     Replicas,
 )
+from tfperf.workloads.pdf.results.veto_figures import INTEGRABLE
 
 KIND = "tfperf results"
 LAYOUT = 1
@@ -48,7 +50,7 @@ UNITS = {
     "best_step": "steps", "stop_step": "steps", "step": "steps",
     "chi2_training": "per point", "chi2_validation": "per point", "chi2_experimental": "per point",
     "training": "per point", "validation": "per point", "experimental": "per point",
-    "x": "1", "pdf": "1", "positivity": "unit of the predictions", "arc_length": "1",
+    "x": "1", "pdf": "1", "positivity": "unit of the predictions", "arc_length": "1", "integrability": "1",
     "sigma": "unit of cv", "predictions": "unit of cv", "mean": "unit of cv", "pseudodata": "unit of cv",
 }  # fmt: skip
 
@@ -108,7 +110,10 @@ def _read_replicas(file: hdf5.CheckedFile) -> Replicas:
         raise ValueError(f"replicas/id: must ascend, from 1 to {hdf5.MOST['R']}")
     if not set(status) <= set(STATUSES):
         raise ValueError(f"replicas/status: must be of {', '.join(STATUSES)}")
-    return Replicas(**integers, **figures, status=status, arc_length=lengths)
+    integrability = None
+    if "integrability" in file.list_members("replicas"):
+        integrability = file.read_array("replicas/integrability", "float", "R", len(INTEGRABLE))
+    return Replicas(**integers, **figures, status=status, arc_length=lengths, integrability=integrability)
 
 
 def _read_dataset(file: hdf5.CheckedFile, name: str) -> DatasetResult:
