@@ -85,4 +85,14 @@ def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: floa
     show_text(f"{import_tables(tables, sets, output, KinematicCuts(q2_min=q2_min, w2_min=w2_min))}")
 
 
-COMMANDS = (closure, postfit, export_lhapdf, import_nnpdf)
+@click.command("join-packs")
+@click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
+def join_packs(packs: tuple[Path, ...], output: Path) -> None:
+    """Make one data pack of several PACKS on one grid; systematic errors of one name are correlated between them."""
+    from tfperf.workloads.pdf.data.join import join_packs as join
+
+    show_text(f"{join(packs, output)}")
+
+
+COMMANDS = (closure, postfit, export_lhapdf, import_nnpdf, join_packs)
