@@ -61,11 +61,16 @@ def postfit(run: Path, count: int | None) -> None:
 @RUN
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=".", help="Folder that the grid set goes to.")
 @click.option("--name", help="Name of the set; the run directory's name by default.")
-def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
+@click.option(
+    "--theory", multiple=True, metavar="KEY=VALUE",
+    help="order, alphas_mz, mc, mb, mz or mt [GeV], where the data pack does not say them.",
+)  # fmt: skip
+def export_lhapdf(run: Path, output: Path, name: str | None, theory: tuple[str, ...]) -> None:
     """Write the PDFs of RUN as an LHAPDF grid set."""
     from tfperf.workloads.pdf.results.lhapdf import export
 
-    show_text(f"{export(run, output, name)}")
+    given = dict(one.partition("=")[::2] for one in theory)
+    show_text(f"{export(run, output, name, theory=given)}")
 
 
 _add_cut_option = partial(click.option, type=FiniteRange(0, 1e12), show_default=True)

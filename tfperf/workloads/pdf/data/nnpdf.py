@@ -4,7 +4,8 @@ N points, X grid nodes, F flavours, C luminosity channels.
 """
 
 import importlib.metadata
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from tfperf.workloads.pdf.data.fktables import FLAVOURS, FkTable, read_table
 from tfperf.workloads.pdf.data.pack import OPERATIONS, POSITIVITY
 from tfperf.workloads.pdf.data.write import Attribute, StoredSet, write_pack
 
+ORDERS = ("LO", "NLO", "NNLO", "N3LO")  # by PTO of a theory card
+MASSES = {"mc": "mc", "mb": "mb", "mt": "mt", "mz": "MZ"}  # attributes of a pack, keys of a theory card
 PHOTON = 0  # the one flavour index that tables may leave unused
 SUFFIX = ".pineappl.lz4"
 
@@ -52,7 +55,7 @@ def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: Kinemati
     if output.exists():
         raise UserError(f"{output}: exists; name a new file or remove it")
     chosen = _select_sets(tables, sets)
-    grid, q0 = _read_grid(chosen)
+    grid, q0, theory = _read_grid(chosen)
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("nnpdf-data", "pineappl"))
     attributes: dict[str, Attribute] = {
         "Q0": q0,
@@ -60,6 +63,7 @@ def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: Kinemati
         "q2min": cuts.q2_min,
         "w2min": cuts.w2_min,
         "q2min_charm": cuts.q2_min_charm,
+        **theory,
     }
     write_pack(output, grid, attributes, (_build_stored_set(s, grid, cuts) for s in chosen))
     return output
@@ -107,10 +111,11 @@ def _find(name: str, tables: Path) -> _Set:
     return _Set(record, operation, tuple(tuple(tables / f"{t}{SUFFIX}" for t in o) for o in theory.FK_tables))
 
 
-def _read_grid(chosen: Sequence[_Set]) -> tuple[Float64Array, float]:
-    """The nodes (X) of the pack and the input scale (GeV) that all tables must share."""
+def _read_grid(chosen: Sequence[_Set]) -> tuple[Float64Array, float, Mapping[str, Attribute]]:
+    """The nodes (X) of the pack, and the input scale (GeV) and parameters of the theory that all tables must share."""
     grids: list[Float64Array] = []
     scales: dict[Path, float] = {}
+    theories: dict[Path, Mapping[str, Any]] = {}
     faults: list[str] = []
     for path in dict.fromkeys(path for s in chosen for path in s.files):
         try:
@@ -119,14 +124,45 @@ def _read_grid(chosen: Sequence[_Set]) -> tuple[Float64Array, float]:
             faults += error.faults
             continue
         grids.append(table.x)
-        scales[path] = table.q0
+        scales[path], theories[path] = table.q0, table.theory
     q0 = next(iter(scales.values()), 0.0)
     faults += [
         f"{p}: Q0 is {q} GeV; must be {q0}, as of the other tables" for p, q in scales.items() if abs(q - q0) > 1e-9
     ]
+    found = {path: read_theory(one) for path, one in theories.items() if one}
+    first = next(iter(found.values()), {})
+    for path, parameters in found.items():
+        faults += [
+            f"{path}: {name} is {parameters.get(name)}; must be {value}, as of the other tables"
+            for name, value in first.items() if parameters.get(name) != value
+        ]  # fmt: skip
     if faults:
         raise UserError(*faults)
-    return fktables.merge_grids(grids), round(q0, 12)
+    cards = [json.dumps(one, sort_keys=True) for one in theories.values() if one]
+    more: dict[str, Attribute] = {"theory": cards[0]} if cards else {}
+    return fktables.merge_grids(grids), round(q0, 12), {**first, **more}
+
+
+def read_theory(card: Mapping[str, Any]) -> dict[str, Attribute]:
+    """Attributes of a pack from NNPDF's theory card: order, alphas_mz, masses [GeV] as far as it has them.
+
+    The coupling is taken to be that at the Z mass where its reference scale is within 0.1 % of that.
+
+    >>> read_theory({"PTO": 2, "alphas": 0.118, "Qref": 91.2, "MZ": 91.1876, "mc": 1.51, "mb": 4.92})
+    {'order': 'NNLO', 'mc': 1.51, 'mb': 4.92, 'mz': 91.1876, 'alphas_mz': 0.118}
+    """
+    found: dict[str, Attribute] = {}
+    if card.get("PTO") in range(len(ORDERS)):
+        found["order"] = ORDERS[card["PTO"]]
+    found.update({name: float(card[key]) for name, key in MASSES.items() if _is_number(card.get(key))})
+    mz, scale = card.get("MZ", 91.1876), card.get("Qref")
+    if _is_number(card.get("alphas")) and _is_number(scale) and _is_number(mz) and abs(scale / mz - 1) < 1e-3:
+        found["alphas_mz"] = float(card["alphas"])
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _build_stored_set(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> StoredSet:
