@@ -103,6 +103,7 @@ def make_summary(result, converged):
             "xla": True, "steps_per_call": 200, "threads": 2, "precision": "float32", "form": "shared",
             "devices": ["CPU:0"], "tried": [{"xla": True, "ms": 5.5}, {"xla": False, "ms": 7.25}],
         },
+        "pack": {"order": "NLO", "alphas_mz": 0.118, "mc": 1.51, "mb": 4.92},
         "versions": {"python": "3.11.7", "tensorflow": "2.21.0", "numpy": "2.4.6", "tfperf": "0.1.0"},
     }  # fmt: skip
 
