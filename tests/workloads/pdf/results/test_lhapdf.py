@@ -150,7 +150,7 @@ def test_what_is_asked_for_can_be_given(tmp_path):
     info = yaml.safe_load((folder / "a_set.info").read_text())
     assert [info[n] for n in ("OrderQCD", "AlphaS_MZ", "MCharm", "MBottom")] == [2, 0.12, 1.4, 4.75]
     for wrong in ({"ordre": "NNLO"}, {"order": "NNNLO"}):
-        with pytest.raises(UserError, match="--theory: got .*; allowed: "):
+        with pytest.raises(UserError, match=r"--theory: got .*; allowed: "):
             export(tmp_path / "run", tmp_path / "sets", "another", lambda line: None, wrong)
 
 
