@@ -106,18 +106,18 @@ def test_results_without_integrability_are_judged_by_the_rest():
     assert len(report.passed) == 40 and "no integrability numbers" in rendered(report)
 
 
-def test_exactly_so_many_are_taken_and_counted_anew(tmp_path):
+def test_exactly_so_many_are_chosen_and_counted_anew(tmp_path):
     chi2 = 1 + 0.01 * np.cos(np.arange(40))
     chi2[2] = 1.5
     run = stored(tmp_path, result := make(chi2_experimental=chi2))
     report = apply_postfit(run, count=5)
-    assert report.taken == (1, 2, 4, 5, 6) and len(report.passed) == 39
+    assert report.chosen == (1, 2, 4, 5, 6) and len(report.passed) == 39
     survivors = read_survivors(run, result)
     assert survivors is not None and list(result.replicas.id[survivors]) == [1, 2, 4, 5, 6]
-    assert "the first 5 are taken, as 1 to 5" in " ".join(rendered(report).split())
+    assert "the first 5 are chosen, as 1 to 5" in " ".join(rendered(report).split())
     with pytest.raises(UserError, match="-n: got 40; 39 of 40 replicas"):
         apply_postfit(run, count=40)
-    assert json.loads((run / POSTFIT).read_text())["taken"] == [1, 2, 4, 5, 6]  # as it was
+    assert json.loads((run / POSTFIT).read_text())["chosen"] == [1, 2, 4, 5, 6]  # as it was
 
 
 def test_who_failed_training_is_named_and_sets_no_limits():

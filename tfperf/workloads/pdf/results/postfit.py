@@ -63,7 +63,7 @@ class PostfitReport:
     limits: Mapping[str, Limit]
     sigmas: float
     has_integrability: bool = True  # False: the results are of a version that did not record it
-    taken: tuple[int, ...] = ()  # of those that passed, the replicas that are used, in the order of their new numbers
+    chosen: tuple[int, ...] = ()  # of those that passed, the replicas that are used, in the order of their new numbers
 
 
 def veto_replicas(result: FitResult, sigmas: float = SIGMAS) -> PostfitReport:
@@ -105,7 +105,7 @@ def veto_replicas(result: FitResult, sigmas: float = SIGMAS) -> PostfitReport:
 def apply_postfit(run: Path, sigmas: float = SIGMAS, count: int | None = None) -> PostfitReport:
     """Apply the vetoes to the finished run in folder `run`; RUN/postfit.json keeps the report for all that follows.
 
-    count: how many of those that pass are taken, the first ones; None: all. Raises: UserError where fewer pass,
+    count: how many of those that pass are chosen, the first ones; None: all. Raises: UserError where fewer pass,
     RunDirectoryError where there are no results, StorageError where the report cannot be written.
     """
     results = run / "results.h5"
@@ -113,14 +113,14 @@ def apply_postfit(run: Path, sigmas: float = SIGMAS, count: int | None = None) -
     if count is not None:
         if count > len(report.passed):
             raise UserError(f"-n: got {count}; {len(report.passed)} of {report.total} replicas of {run} pass")
-        report = replace(report, taken=report.passed[:count])
+        report = replace(report, chosen=report.passed[:count])
     with write_atomically(run / POSTFIT) as temporary:
         temporary.write_text(json.dumps({**asdict(report), "results_sha256": _digest_file(results)}, indent=1) + "\n")
     return report
 
 
 def read_survivors(run: Path, result: FitResult) -> BoolMask | None:
-    """Which replicas of the run's `result` its postfit has taken: (R); None where postfit has not been applied.
+    """Which replicas of the run's `result` its postfit has chosen: (R); None where postfit has not been applied.
 
     Raises: RunDirectoryError where RUN/postfit.json is damaged, or older than the results.
     """
@@ -130,7 +130,7 @@ def read_survivors(run: Path, result: FitResult) -> BoolMask | None:
     try:
         report = parse_json(read_bytes(path, MOST_BYTES))
         # reports of versions before have no choice among those that passed
-        digest, passed = report["results_sha256"], report.get("taken", report["passed"])
+        digest, passed = report["results_sha256"], report.get("chosen", report["passed"])
         if not isinstance(digest, str) or not all(type(i) is int for i in passed) or len(set(passed)) != len(passed):
             raise ValueError("must have a digest and numbers of replicas, none twice")
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -206,8 +206,8 @@ def _format_caption(report: PostfitReport) -> str:
         return f"fewer than {needed} replicas are left: none of them can lie {report.sigmas:g} sigma above their mean"
     chi2 = report.limits["chi2"]
     told = f"those that pass: experimental chi2 per point {chi2.mean:.3f} ± {chi2.sigma:.3f}"
-    if len(report.taken) < len(report.passed):
-        told += f"; the first {len(report.taken)} are taken, as 1 to {len(report.taken)}"
+    if len(report.chosen) < len(report.passed):
+        told += f"; the first {len(report.chosen)} are chosen, as 1 to {len(report.chosen)}"
     if not report.has_integrability:
         told += "; these results have no integrability numbers, and arc lengths of another definition"
     return told
