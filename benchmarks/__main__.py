@@ -39,6 +39,7 @@ from tfperf.measure.environment import collect_environment
 from tfperf.measure.quiet import drop_native_logs
 
 WIDEST = 8  # columns of a table on the screen
+PIPED = 200  # characters of a line that is not on a terminal
 LONGEST = 32  # characters that stay in one line
 
 
@@ -55,9 +56,9 @@ def list_() -> None:
 
 
 def _make_table(rows: list[Row]) -> Table:
-    """A column for each key; where that gets too wide, a column for each row."""
+    """A column for each key; where that gets too wide, a column for each row, where these are fewer."""
     cells = [[key, *(_format_value(row[key]) for row in rows)] for key in rows[0]]
-    lines = cells if len(cells) > WIDEST else [list(line) for line in zip(*cells, strict=True)]
+    lines = cells if max(WIDEST, len(rows)) < len(cells) else [list(line) for line in zip(*cells, strict=True)]
     table = Table()
     longest = max(len(line[0]) for line in lines)
     for i, title in enumerate(lines[0]):
@@ -114,7 +115,8 @@ def run(name: str, output: Path | None, **options: Any) -> None:
     except UserError as error:
         click.echo(str(error), err=True)
         raise SystemExit(error.exit_code) from None
-    Console().print(_make_table(rows))
+    console = Console()
+    (console if console.is_terminal else Console(width=PIPED)).print(_make_table(rows))
     click.echo(f"{b.claim}; {b.unit}")
     if output is not None:
         record = {"name": name, "claim": b.claim, "unit": b.unit, "rows": rows, "environment": collect_environment()}

@@ -64,8 +64,17 @@ def test_bad_records_are_marked_and_cost_no_other():
     found = run([make_worker(bad), make_worker(bad)], timeout=1.5)
     check(found, bad)
     assert {record: one.reason for record, one in found.failures.items()} == bad
+    assert sum(one.records for one in found.events) == RECORDS and sum(one.is_single for one in found.events) == 3
     assert "a bad record" in found.failures[5].message and "no answer for 1.5 s" in found.failures[200].message
     assert time.monotonic() - start < 20
+
+
+def test_a_batch_that_is_run_record_by_record_takes_the_time_of_all_of_them():
+    found = run([make_worker({5: "raised"}, of_batch=0.03)], batch=BatchRule(records=20))
+    check(found, [5])
+    (single,) = (one for one in found.events if one.is_single)
+    assert single.records == 20 and 19 * 0.03 <= single.seconds < 10 * 19 * 0.03
+    assert max(one.seconds for one in found.events if not one.is_single) < single.seconds / 2
 
 
 def test_records_that_cannot_be_prepared_are_marked():

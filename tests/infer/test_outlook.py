@@ -36,15 +36,15 @@ def play(outlook, clock, batches, *, worker=0, slot=0, seconds=0.1, cost=10.0):
         outlook.note_batch(BatchEvent(slot, clock.now, seconds, 5, cost, worker))
 
 
-def make_outlook(records=10_000, window=100):
+def make_outlook(records=10_000, window=100, rule=BatchRule(total_length=10)):  # noqa: B008
     clock = Clock()
-    return Outlook(records, window, clock), clock
+    return Outlook(records, window, rule, clock), clock
 
 
 def test_nothing_is_told_before_a_worker_has_done_more_than_its_first_batch():
     outlook, clock = make_outlook()
     assert outlook.estimate_seconds_left() is None and outlook.compute_useful_share() is None
-    outlook.note_window(WindowEvent(0, 100, 200.0, 200.0))
+    outlook.note_window(WindowEvent(0, 100, 200.0, 200.0, 20))
     play(outlook, clock, 1)
     assert outlook.estimate_seconds_left() is None
     assert outlook.compute_useful_share() == pytest.approx(1.0)
@@ -53,7 +53,7 @@ def test_nothing_is_told_before_a_worker_has_done_more_than_its_first_batch():
 def test_what_is_left_costs_as_much_as_records_that_were_prepared():
     outlook, clock = make_outlook(records=1000)
     for window in range(2):
-        outlook.note_window(WindowEvent(window, 100, 150.0, 200.0))
+        outlook.note_window(WindowEvent(window, 100, 150.0, 200.0, 20))
     play(outlook, clock, 1, seconds=30.0)  # compiles
     play(outlook, clock, 10)
     # 400 - 110 of what is prepared, 800 records of 2 each, at 100 a second
@@ -63,7 +63,7 @@ def test_what_is_left_costs_as_much_as_records_that_were_prepared():
 
 def test_groups_that_are_ahead_say_what_is_left():
     outlook, clock = make_outlook(records=1000)
-    outlook.note_window(WindowEvent(0, 100, 100.0, 200.0))  # a padding of 2
+    outlook.note_window(WindowEvent(0, 100, 100.0, 200.0, 20))  # a padding of 2
     outlook.set_groups([LengthGroup(50, 1000.0), *(LengthGroup(first, 3.0) for first in range(100, 1000, 50))])
     play(outlook, clock, 1)
     play(outlook, clock, 100, cost=1.0)
@@ -74,7 +74,7 @@ def test_groups_that_are_ahead_say_what_is_left():
 
 def test_rates_are_those_since_the_newest_worker_began():
     outlook, clock = make_outlook(records=100)
-    outlook.note_window(WindowEvent(0, 100, 3000.0, 3000.0))
+    outlook.note_window(WindowEvent(0, 100, 3000.0, 3000.0, 300))
     play(outlook, clock, 50, seconds=1.0)
     play(outlook, clock, 1, worker=1, slot=1)
     play(outlook, clock, 20, worker=1, slot=1)
@@ -84,9 +84,39 @@ def test_rates_are_those_since_the_newest_worker_began():
     assert outlook.compute_useful_share() == pytest.approx(710 / (52.1 * 110))
 
 
+def test_batches_that_cost_something_whatever_is_in_them_count_by_their_number():
+    """Batches of 10 records take 0.1 s and 1 ms for each unit of length; the second half is three times as long."""
+    outlook, clock = make_outlook(2000, rule=BatchRule(records=10))
+    for window in range(2):
+        outlook.note_window(WindowEvent(window, 100, 1000.0, 1000.0, 10))
+    outlook.set_groups([LengthGroup(first, 10.0 if first < 1000 else 30.0) for first in range(0, 2000, 20)])
+    play(outlook, clock, 1, cost=100.0)
+    for cost in (50.0, 150.0) * 5:
+        play(outlook, clock, 1, seconds=0.1 + cost / 1000, cost=cost)
+    left = outlook.estimate_seconds_left()
+    # 9 batches that are prepared, 80 as long, 100 that are three times as long
+    assert left.value == pytest.approx(9 * 0.2 + 80 * 0.2 + 100 * 0.4, rel=1e-6)
+    plain = outlook._estimate_batch_cost()
+    outlook.note_batch(BatchEvent(0, clock.now, 20.0, 10, 100.0, 0, is_single=True))
+    assert outlook._estimate_batch_cost() == pytest.approx(plain, rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", [BatchRule(total_length=100), BatchRule(records=40, total_length=100)])
+def test_batches_of_a_length_are_as_many_as_it_takes(rule):
+    """Batches of a length of 100 take 0.3 s, those of 50 take 0.2 s: there are more of them where records are long."""
+    outlook, clock = make_outlook(2000, rule=rule)
+    outlook.note_window(WindowEvent(0, 100, 500.0, 500.0, 5))
+    outlook.set_groups([LengthGroup(first, 10.0) for first in range(100, 2000, 20)])
+    play(outlook, clock, 1, cost=100.0)
+    for cost in (100.0, 50.0) * 5:
+        play(outlook, clock, 1, seconds=0.1 + 2 * cost / 1000, cost=cost)
+    left = outlook.estimate_seconds_left()
+    assert left.value == pytest.approx(1900 * 10 / 100 * 0.3, rel=1e-6)  # nothing is left of what is prepared
+
+
 def test_what_is_done_twice_leaves_no_negative_time():
     outlook, clock = make_outlook(records=100)
-    outlook.note_window(WindowEvent(0, 100, 100.0, 100.0))
+    outlook.note_window(WindowEvent(0, 100, 100.0, 100.0, 10))
     play(outlook, clock, 30)
     assert outlook.estimate_seconds_left().value == 0.0
 
@@ -168,7 +198,8 @@ def build_prepare():
 def estimate_at_a_twentieth(seed, drift, records=12_000, seconds=150e-6):
     """The interval at 5 % of the records, and the seconds that were left then."""
     spec = PreparerSpec(partial(Drawn, records, seed, drift), build_prepare, 200)
-    outlook, done = Outlook(records, 200), [0]
+    rule = BatchRule(total_length=1000)
+    outlook, done = Outlook(records, 200, rule), [0]
     told: list[tuple[ConfidenceInterval | None, float]] = []
 
     def note(event):
@@ -181,8 +212,9 @@ def estimate_at_a_twentieth(seed, drift, records=12_000, seconds=150e-6):
     slots = [Slot("fast", make_worker(seconds=seconds)), Slot("slow", make_worker(seconds=seconds, slowness=1.0001))]
     sampler = LengthSampler(spec, records, 20.0, outlook.set_groups)
     windows = records // 200
-    rule = DispatchRule(BatchRule(total_length=1000))
-    Dispatcher(slots, spec, rule, hooks).run(iter(range(windows)), windows, lambda window: np.zeros(200, bool))
+    Dispatcher(slots, spec, DispatchRule(rule), hooks).run(
+        iter(range(windows)), windows, lambda window: np.zeros(200, bool)
+    )
     end = time.monotonic()
     sampler.close()
     left, at = told[0]

@@ -1,5 +1,6 @@
 """`tfperf.input_report`: whether a model waits for its data, how many workers would do, and what to write."""
 
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,9 +78,8 @@ def input_report(
 
 def _refuse_model(data: Any) -> None:
     """CardError for a model in the data's place, as in `tfperf.fit`, where it is the first."""
-    import keras
-
-    if isinstance(data, keras.Model):
+    keras = sys.modules.get("keras")  # where it was never imported there is no model of it
+    if keras is not None and isinstance(data, keras.Model):
         raise CardError(
             f"data: got the keras.Model {data.name}; the data come first, the model second: input_report(data, model)"
         )

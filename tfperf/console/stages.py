@@ -4,6 +4,7 @@ Nothing here imports what takes long: the first line stands before the libraries
 """
 
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from tfperf.console.words import say, to_one_line
 LOGGER = logging.getLogger(__name__)
 WARNING = "warning: "  # how a line begins that is one
 PLAIN_SECONDS = 10.0  # between two lines of a training that are not on a terminal
+DAYS_FROM = 2 * 86_400.0  # s, below which a time is told in hours
 COUNT_SECONDS = 1.0  # between two lines of one stage there
 
 
@@ -40,6 +42,24 @@ def format_duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def format_interval(seconds: float, low: float | None = None, high: float | None = None) -> str:
+    """A time with the limits of its interval, where there are any, with as many digits as these bear; also of days.
+
+    >>> format_interval(12.3, 11.2, 13.4), format_interval(200.0, 191.0, 209.0), format_interval(200.0)
+    ('12 s [11 s, 13 s]', '3.3 min [3.2 min, 3.5 min]', '3 min')
+    >>> format_interval(400_000.0, 390_000.0, 410_000.0), format_interval(400_000.0)
+    ('4.6 days [4.5 days, 4.7 days]', '4.6 days')
+    """
+    if low is None or high is None:
+        return format_duration(seconds) if seconds < DAYS_FROM else f"{seconds / 86_400:.1f} days"
+    units = ((100.0, 1.0, "s"), (6000.0, 60.0, "min"), (DAYS_FROM, 3600.0, "h"), (math.inf, 86_400.0, "days"))
+    _, scale, unit = next(one for one in units if seconds < one[0])
+    half = (high - low) / 2 / scale
+    digits = 0 if half >= 1 else 1 if half >= 0.1 or not half else 2
+    told = [f"{one / scale:.{digits}f} {unit}" for one in (seconds, low, high)]
+    return f"{told[0]} [{told[1]}, {told[2]}]"
 
 
 def format_stage(stage: str, number: int | None, total: int | None) -> str:

@@ -44,8 +44,9 @@ class DispatchRule:
 
 @dataclass(frozen=True)
 class BatchEvent:
-    """A batch that a worker has done. at, seconds: since the first lease, of computing; cost: as its pace counts;
-    worker: number of its process."""
+    """A batch that a worker has done. at: since the first lease; seconds: of computing, of a batch that was run record
+    by record from the first to the last; records: also those that failed; cost: as its pace counts; worker: number of
+    its process; is_single: whether it was run record by record."""
 
     slot: int
     at: float
@@ -53,17 +54,19 @@ class BatchEvent:
     records: int
     cost: float
     worker: int = 0
+    is_single: bool = False
 
 
 @dataclass(frozen=True)
 class WindowEvent:
     """Records of a window that were prepared, of those that are to be done. length: sum over these; cost: of all of
-    its batches, with padding."""
+    its batches, with padding; batches: how many these are."""
 
     window: int
     records: int
     length: float
     cost: float
+    batches: int
 
 
 @dataclass(frozen=True)

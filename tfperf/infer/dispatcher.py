@@ -154,7 +154,7 @@ class Dispatcher:
             self._prepared += 1
             self._prepared_cost += cost
             length, records = float(prepared.lengths[~is_done].sum()), int((~is_done).sum())
-            self._hooks.note_window(WindowEvent(prepared.window, records, length, float(cost)))
+            self._hooks.note_window(WindowEvent(prepared.window, records, length, float(cost), len(batches)))
             self.book.add(batches)
             if failures:
                 numbers = [one.number for one in failures]
@@ -170,6 +170,7 @@ class Dispatcher:
             self.paces.workers[number] = self._old_paces.get(worker.slot, WorkerPace())
         elif kind == "start":
             self.book.start(number, *rest)
+            worker.began = worker.began or self._clock()
         elif kind == "rows":
             self._take_rows(number, *rest)
         elif kind == "raised":
@@ -203,18 +204,20 @@ class Dispatcher:
             self._settle(task, list(task.batch.records), values)
         pace = self.paces.workers[number]
         self.paces.workers[number] = worker.note_pace(pace, _get_cost(task), max(seconds, 1e-9))
-        self._starts[worker.slot] = 0
-        records, cost = len(task.batch.records), _get_cost(task)
-        self._hooks.note(BatchEvent(worker.slot, self.elapsed, seconds, records, cost, number))
+        self._note_batch(number, task, seconds)
+
+    def _note_batch(self, number: int, task: BatchTask, seconds: float) -> None:
+        slot, records, cost = self._workers[number].slot, len(task.batch.records), _get_cost(task)
+        self._hooks.note(BatchEvent(slot, self.elapsed, seconds, records, cost, number, task.is_single))
 
     def _end_singles(self, number: int, key: tuple[int, int]) -> None:
-        task = self.book.get_current(number)
+        task, began = self.book.get_current(number), self._workers[number].began
         self._end_batch(number)
-        self._starts[self._workers[number].slot] = 0
         failed = [one for one in self.book.failures if one.window == key[0] and one.number in task.batch.records]
         singles = list(self.windows.pop_singles(key))
         if not self.book.finish(number, key):
             return
+        self._note_batch(number, task, 1e-9 if began is None else max(self._clock() - began, 1e-9))
         numbers = [record for record, _ in singles]
         values = {
             name: np.concatenate([one[name] for _, one in singles]) for name in (singles[0][1] if singles else ())
@@ -238,8 +241,10 @@ class Dispatcher:
 
     def _end_batch(self, number: int) -> None:
         """A worker is done with the first batch of its first unit."""
+        slot = self._workers[number].slot
         self._workers[number].end_batch()
-        self._hooks.note_end(self._workers[number].slot, self.elapsed)
+        self._starts[slot] = 0
+        self._hooks.note_end(slot, self.elapsed)
 
     def _check_deadlines(self) -> None:
         now = self._clock()

@@ -93,7 +93,7 @@ class EventLog:
         self.fault_count = 0
 
     def add_batch(self, event: BatchEvent) -> None:
-        """A batch that gave its rows; it counts for all of the time that it took."""
+        """A batch that is done; it counts for all of the time that it took."""
         mine = self.totals[event.slot]
         mine.records += event.records
         mine.batches += 1

@@ -90,7 +90,7 @@ class OutputFile:
         except (OSError, KeyError, ValueError) as error:
             raise RunDirectoryError(f"{path}: damaged: {' '.join(str(error).split())[:200]}") from None
         self._syncer = ThreadPoolExecutor(1)  # its thread begins with the first `begin_sync`
-        self._begun: Future[None] | None = None
+        self._syncing: Future[None] | None = None
         # offset, bytes of a record
         self._places = {
             one.name: (offset, one.bytes // one.shape[0]) for one, offset in zip(datasets, offsets, strict=True)
@@ -152,9 +152,9 @@ class OutputFile:
 
         Raises: StorageError of one that was begun before: the system tells such an error once.
         """
-        if self._begun is None or self._begun.done():
+        if self._syncing is None or self._syncing.done():
             self._end_sync()
-            self._begun = self._syncer.submit(os.fdatasync, self._descriptor)
+            self._syncing = self._syncer.submit(os.fdatasync, self._descriptor)
 
     def sync(self) -> None:
         """Wait until all that was written is on the disk. Raises: StorageError, also of what `begin_sync` began."""
@@ -166,8 +166,8 @@ class OutputFile:
 
     def _end_sync(self) -> None:
         try:
-            if self._begun is not None:
-                self._begun.result()
+            if self._syncing is not None:
+                self._syncing.result()
         except OSError as error:
             raise self._explain(error) from error
 

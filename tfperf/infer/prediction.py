@@ -219,6 +219,8 @@ def verify_prediction(found: PredictionFolder, show: Callable[[int, int], None])
                     f"{records[-1]} are not as they were written"
                 )
             show(progress.count, progress.records)
+        if progress.is_complete and not file.is_finished:
+            notes.append(f"{found.plan.file}: all records are there, but `finished` is still 0; --resume sets it")
         if file.is_finished and not progress.is_complete:
             faults.append(f"{JOURNAL}: {progress.records - progress.count} records are missing, of a finished file")
     return VerifiedPrediction(progress.count, progress.records, tuple(faults), tuple(notes))

@@ -20,11 +20,13 @@ class RunningWorker:
     deadline: float  # of what it is at; for one that loads, of that
     is_ready: bool = False
     units: list[int] = field(default_factory=list)  # batches of each unit that it has
+    began: float | None = None  # the batch that it is at, or the first record of one that is run record by record
     done: int = 0  # batches
     has_old_pace: bool = False  # of the process before it
 
     def end_batch(self) -> None:
         """It is done with the first batch of its first unit."""
+        self.began = None
         self.units[0] -= 1
         if not self.units[0]:
             self.units.pop(0)

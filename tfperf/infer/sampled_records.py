@@ -75,7 +75,7 @@ def draw_numbers(total: int, count: int, seed: int, replicate: int) -> Int64Arra
     return found
 
 
-def draw_groups(total: int, groups: int, each: int, seed: int) -> Int64Array:
+def draw_groups(total: int, groups: int, each: int, seed: int | Sequence[int]) -> Int64Array:
     """Numbers (groups, each) of neighbours: a group from anywhere in each of so many equal parts of all records.
 
     Raises: ValueError where there are fewer records.

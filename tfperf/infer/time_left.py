@@ -26,7 +26,7 @@ class CostSample:
 
 @dataclass
 class RateLog:
-    """Cost that was computed, over time. begin, and all times: in s since the first lease.
+    """Batches that were computed, and their cost, over time. begin, and all times: in s since the first lease.
 
     What is old is kept in ever larger parts, so that the log stays short.
     """
@@ -34,33 +34,43 @@ class RateLog:
     begin: float = 0.0
     at: list[float] = field(default_factory=list)
     cost: list[float] = field(default_factory=list)
+    batches: list[float] = field(default_factory=list)
     total: float = 0.0
 
     def add(self, at: float, cost: float) -> None:
         """A batch that was done then."""
         self.at.append(at)
         self.cost.append(cost)
+        self.batches.append(1.0)
         self.total += cost
         if len(self.at) > MOST_PARTS:
-            self.cost = [sum(pair) for pair in zip(self.cost[::2], [*self.cost[1::2], 0.0], strict=False)]
+            self.cost, self.batches = _join_pairs(self.cost), _join_pairs(self.batches)
             self.at = [*self.at[1::2], *(self.at[-1:] if len(self.at) % 2 else [])]
 
-    def estimate_rate(self, now: float) -> ConfidenceInterval:
+    def estimate_rate(self, now: float, batch_cost: float = 0.0) -> ConfidenceInterval:
         """Cost a second until now, of the last half of the log, but of at least RECENT_SECONDS; without limits where
-        there are too few batches to tell. Raises: ValueError where there are none."""
+        there are too few batches to tell. batch_cost: what each batch costs beside its own cost, whatever is in it.
+
+        Raises: ValueError where there are none.
+        """
         first = max(self.begin, min(now - RECENT_SECONDS, (self.begin + now) / 2))
-        at = np.array(self.at)
+        at, cost = np.array(self.at), np.array(self.cost) + batch_cost * np.array(self.batches)
         chosen = (at > first) & (at <= now)
-        total = float(np.array(self.cost)[chosen].sum())
+        total = float(cost[chosen].sum())
         if not total:
             raise ValueError("nothing was computed")
         rate = total / (now - first)
         blocks = min(MOST_BLOCKS, int(chosen.sum()) // 4)
         if blocks < LEAST_BLOCKS:
             return ConfidenceInterval(rate)
-        sums, _ = np.histogram(at[chosen], np.linspace(first, now, blocks + 1), weights=np.array(self.cost)[chosen])
+        sums, _ = np.histogram(at[chosen], np.linspace(first, now, blocks + 1), weights=cost[chosen])
         found = estimate_mean([float(one) * blocks / (now - first) for one in sums])
         return ConfidenceInterval(rate, found.low, found.high)
+
+
+def _join_pairs(values: list[float]) -> list[float]:
+    """Sums of neighbours; the last one alone where it has none."""
+    return [sum(values[place : place + 2]) for place in range(0, len(values), 2)]
 
 
 def estimate_time_left(

@@ -29,6 +29,17 @@ def format_figure(value: float | None) -> str:
     return f"{math.nan if value is None else value:.4g}"
 
 
+def format_rate(value: float | None, digits: int = 4) -> str:
+    """With so many significant digits, and without exponents; n/a for what was not measured.
+
+    >>> format_rate(12.3456), format_rate(123456.7), format_rate(1234.5, 3), format_rate(None)
+    ('12.35', '123457', '1234', 'n/a')
+    """
+    if value is None:
+        return MISSING
+    return f"{value:.{digits}g}" if value < 10**digits - 0.5 else f"{value:.0f}"
+
+
 def format_count(value: int | None) -> str:
     """A whole number; n/a for what was not measured."""
     return MISSING if value is None else str(value)

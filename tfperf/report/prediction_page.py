@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from tfperf.report.numbers import MISSING, format_figure, format_percent, format_seconds
+from tfperf.report.numbers import MISSING, format_figure, format_percent, format_rate, format_seconds
 from tfperf.report.page import render_image, render_page, render_paragraph, render_table, render_tiles
 from tfperf.report.prediction_plots import draw_tail, draw_throughput, draw_units, sum_by_device
 from tfperf.report.sections import Section, render_environment
@@ -42,7 +42,7 @@ def _render_head(report: Report) -> str:
     done, total = report["committed"], report["records"]
     tiles = [
         ("records are in the file", f"{done}" if done == total else f"{done} of {total}"),
-        ("records/s", _format_rate(report["rate"])), ("useful share", format_percent(report["useful_share"])),
+        ("records/s", format_rate(report["rate"])), ("useful share", format_percent(report["useful_share"])),
         ("records failed", str(report["failed"])), ("first unit to last commit", format_seconds(report["seconds"])),
         ("before the first unit", format_seconds(report["startup_seconds"])),
     ]  # fmt: skip
@@ -66,7 +66,7 @@ def _render_rate(report: Report) -> str:
         return render_paragraph(NOTHING)
     caption = (
         "Records a second over time, by device, one on top of the other. A batch counts for all of the time that it "
-        "took; records that were run one by one are left out."
+        "took, with the records of it that failed."
     )
     return _draw(draw_throughput, caption, found)
 
@@ -117,7 +117,7 @@ def describe_tail(tail: Mapping[str, float], seconds: float) -> str:
 
 def _list_worker_cells(worker: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        worker["name"], str(worker["records"]), str(worker["batches"]), _format_rate(worker["rate"]),
+        worker["name"], str(worker["records"]), str(worker["batches"]), format_rate(worker["rate"]),
         format_seconds(worker["busy_seconds"]), format_seconds(worker["first_seconds"]),
         format_seconds(worker["idle_seconds"]),
     )  # fmt: skip
@@ -178,13 +178,13 @@ def _render_batches(report: Report) -> str:
     body = render_paragraph(f"Batches have {describe_batch(report['batch'])}.")
     if not report["batches_tried"]:
         return body + render_paragraph("The card says so; nothing was measured.", "soft")
-    rows = [(describe_batch(one), _format_rate(one["rate"])) for one in report["batches_tried"]]
+    rows = [(describe_batch(one), format_rate(one["rate"])) for one in report["batches_tried"]]
     return body + render_table(("sizes that were tried", "records/s of one worker"), rows)
 
 
 def _render_lives(lives: Sequence[Mapping[str, Any]]) -> str:
     rows = [
-        (str(number), str(one["records"]), format_seconds(one["seconds"]), _format_rate(one["rate"]),
+        (str(number), str(one["records"]), format_seconds(one["seconds"]), format_rate(one["rate"]),
          format_percent(one["useful_share"]), format_seconds(one["startup_seconds"]))
         for number, one in enumerate(lives, 1)
     ]  # fmt: skip
@@ -192,10 +192,6 @@ def _render_lives(lives: Sequence[Mapping[str, Any]]) -> str:
     note = "A life is from a start of the command to its end. "
     note += f"{MISSING}: of lives that were killed only the records are known, together."
     return render_table(header, rows) + render_paragraph(note, "soft")
-
-
-def _format_rate(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
 
 
 def _draw(draw: Any, caption: str, *arguments: Any) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from tfperf.console.stages import format_duration
-from tfperf.report.numbers import MISSING
+from tfperf.console.stages import format_interval
+from tfperf.report.numbers import MISSING, format_rate
 from tfperf.report.page import render_image, render_page, render_paragraph, render_table, render_tiles
 from tfperf.report.style import FAILED, MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
 
@@ -45,6 +45,7 @@ def list_sample_lines(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"{one['device']}: {mean} records/s while it computes, standard deviation {deviation}")
     for one in report["groups"]:
         lines.append(f"{_name_group(one)}: {_describe_group(one)}")
+    lines.append(f"all but the sizes of batches were measured with batches of {report['rule_words']}")
     return [*lines, *_list_conclusions(report)]
 
 
@@ -66,32 +67,34 @@ def _list_conclusions(report: Mapping[str, Any]) -> list[str]:
     if report["seconds"] is None:
         return ["how long all records take cannot be told"]
     found, rate = report["seconds"], report["rate"]["value"]
-    limits = "" if found["low"] is None else f" [{format_days(found['low'])}, {format_days(found['high'])}]"
     lines = [
-        f"{report['total']} records take {format_days(found['value'])}{limits} at {rate:.4g} records/s, by "
-        f"{report['workers']} workers, as the card says; starting these and writing rows is not counted"
+        f"{report['total']} records take {format_interval(found['value'], found['low'], found['high'])} at "
+        f"{format_rate(rate)} records/s, by {report['workers']} workers, as the card says; starting these and writing "
+        "rows is not counted"
     ]  # fmt: skip
+    if report["failed"]:
+        lines.append(f"{report['failed']} of {report['sampled']} records of a sample failed")
+    if report["total"] > report["records"] == report["sampled"]:
+        lines.append(
+            f"a sample is all {report['records']} records that there are: the interval knows nothing of how those "
+            "differ that are not there"
+        )
     if report["limit"] == "prepare":
         lines.append("reading and preparing, in one process, is slower than the workers, which wait for it")
     if (advice := report["advice"]) is not None:
-        lines.append(f"queue.workers_per_device: {advice['workers']} is {advice['times']:.2f} times as fast")
+        number = advice["workers"]
+        lines.append(
+            f"{number} workers on each device are {advice['times']:.2f} times as fast: queue.workers_per_device: "
+            f"{number}, each device listed once"
+        )
     return lines
-
-
-def format_days(seconds: float) -> str:
-    """Days where it is more than one.
-
-    >>> format_days(240), format_days(200_000)
-    ('4 min', '2.31 days')
-    """
-    return format_duration(seconds) if seconds < 86_400 else f"{seconds / 86_400:.3g} days"
 
 
 def _list_tiles(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     seconds, rate = report["seconds"], report["rate"]
     return [
-        (f"for {report['total']} records", MISSING if seconds is None else format_days(seconds["value"])),
-        ("records", MISSING if rate is None else f"{rate['value']:.4g}/s"),
+        (f"for {report['total']} records", MISSING if seconds is None else format_interval(seconds["value"])),
+        ("records", MISSING if rate is None else f"{format_rate(rate['value'])}/s"),
         (f"records of the sample, {report['replicates']} times", str(report["sampled"])),
         ("workers, as the card says", MISSING if report["workers"] is None else str(report["workers"])),
     ]
@@ -102,12 +105,12 @@ def _select(report: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
 
 
 def _format_scatter(one: Mapping[str, Any]) -> tuple[str, str]:
-    return f"{one['mean']:.4g}", MISSING if one["sd"] is None else f"{one['sd']:.2g}"
+    return format_rate(one["mean"]), MISSING if one["sd"] is None else f"{one['sd']:.2g}"
 
 
 def _format_rate(one: Mapping[str, Any]) -> str:
-    limits = "" if one["low"] is None else f" [{max(0.0, one['low']):.4g}, {one['high']:.4g}]"
-    return f"{one['mean']:.4g}{limits}"
+    limits = "" if one["low"] is None else f" [{format_rate(max(0.0, one['low']))}, {format_rate(one['high'])}]"
+    return f"{format_rate(one['mean'])}{limits}"
 
 
 def _render_kind(report: Mapping[str, Any], kind: str, words: str) -> str:

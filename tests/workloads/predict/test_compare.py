@@ -103,6 +103,17 @@ def test_the_interval_is_of_the_scatter_within_the_runs(tmp_path, factor, verdic
     assert 0.4 < half / (2.01 * 0.01) < 2.0
 
 
+def test_records_that_become_shorter_are_no_scatter(tmp_path):
+    """A run computes as much all of the time, of ever more records."""
+    log = make_log(1, 1.0, 0)
+    for number in range(200):
+        log.add_batch(BatchEvent(0, 0.1 * (number + 1), 0.1, 1 + number // 10, 20.0))
+        log.add_end(0, 0.1 * (number + 1))
+    folder = make_run(tmp_path / "a", log=log, seconds=20.0, done=RECORDS, records=RECORDS)
+    rate = compare(folder, folder)[0]["records/s"]
+    assert 1 <= rate.high < 1.01
+
+
 def test_too_few_batches_tell_no_interval(tmp_path):
     old = make_run(tmp_path / "a", log=make_log(1, 20.0, batches=10), records=RECORDS, done=RECORDS)
     changes, notes = compare(old, old)

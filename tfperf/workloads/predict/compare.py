@@ -42,10 +42,10 @@ class ComparedWorker:
 
 @dataclass(config=IGNORE_EXTRA, frozen=True)
 class ComparedCourse:
-    """records (workers, bins)."""
+    """cost (workers, bins): of what was computed, which records of other lengths do not change."""
 
     bin_seconds: float = Field(gt=0, allow_inf_nan=False)
-    records: list[list[FiniteNumber]] = Field(default_factory=list)
+    cost: list[list[FiniteNumber]] = Field(default_factory=list)
 
 
 @dataclass(config=IGNORE_EXTRA, frozen=True)
@@ -66,8 +66,8 @@ class ComparedPrediction:
     lives: list[dict[str, Any]]
 
     def list_block_rates(self) -> list[float]:
-        """Records a second of equal parts of the run; none where it was too short to tell its scatter."""
-        sums = np.sum(self.course.records, axis=0) if self.course.records else np.zeros(0)
+        """Cost a second of equal parts of the run; none where it was too short to tell its scatter."""
+        sums = np.sum(self.course.cost, axis=0) if self.course.cost else np.zeros(0)
         whole = min(len(sums), int(self.seconds / self.course.bin_seconds))
         blocks = min(MOST_BLOCKS, whole, sum(one.batches for one in self.workers) // BATCHES)
         if blocks < LEAST_BLOCKS:
@@ -104,8 +104,8 @@ def compare_predictions(before: Path, now: Path) -> tuple[list[Change], list[str
 def read_prediction(folder: Path) -> ComparedPrediction:
     """The report of a finished prediction. Raises: RunDirectoryError for another one."""
     found = parse_report(folder, ComparedPrediction)
-    if len({len(row) for row in found.course.records}) > 1:
-        raise RunDirectoryError(f"{folder / REPORT}: damaged: course.records: rows of several lengths")
+    if len({len(row) for row in found.course.cost}) > 1:
+        raise RunDirectoryError(f"{folder / REPORT}: damaged: course.cost: rows of several lengths")
     if not found.is_finished:
         raise RunDirectoryError(f"{folder}: the run is not finished; go on with it by --resume first")
     return found

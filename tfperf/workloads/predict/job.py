@@ -91,7 +91,7 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
         signals.advice = RESUMED
         _write_text(held.path / CARD, dump_card(card))
         _write_text(held.path / ENVIRONMENT, json.dumps(collect_environment(), indent=1))
-        progress = PredictionProgress(folder, slots, options.show)
+        progress = PredictionProgress(folder, slots, rule, options.show)
         outlook = progress.outlook
         hooks = DispatchHooks(
             lambda *_: None, outlook.note_batch, progress.say, lambda: signals.received is not None, outlook.note_window

@@ -9,8 +9,9 @@ from rich.progress import TextColumn
 
 from tfperf.console.live import LiveBar, make_fixed_column
 from tfperf.console.screen import find_terminal
-from tfperf.console.stages import ShowStage, format_duration, show_nothing
+from tfperf.console.stages import ShowStage, format_duration, format_interval, show_nothing
 from tfperf.console.words import say
+from tfperf.report.numbers import format_rate
 from tfperf.results.contents import PAGE
 from tfperf.workloads.predict.progress import PredictionState, ShowRecords
 
@@ -54,7 +55,7 @@ def describe_pace(state: PredictionState) -> str:
 
     >>> from tfperf.measure.confidence import ConfidenceInterval
     >>> describe_pace(PredictionState(1000, 4000, 250.0, ConfidenceInterval(12.0, 11.0, 13.0)))
-    '250/s, 12 s left [11 s, 13 s]'
+    '250/s, 12 s [11 s, 13 s] left'
     >>> describe_pace(PredictionState(4000, 4000, 250.0))
     '250/s'
     """
@@ -62,23 +63,8 @@ def describe_pace(state: PredictionState) -> str:
     if not state.rate:
         return ""
     if left is None or state.done == state.total:
-        return f"{state.rate:.3g}/s"
-    limits = "" if left.low is None or left.high is None else f" [{format_limits(left.low, left.high)}]"
-    return f"{state.rate:.3g}/s, {format_long_duration(left.value)} left{limits}"
-
-
-def format_limits(low: float, high: float) -> str:
-    """Both ends of an interval of seconds."""
-    return f"{format_long_duration(low)}, {format_long_duration(high)}"
-
-
-def format_long_duration(seconds: float) -> str:
-    """As format_duration, with days.
-
-    >>> format_long_duration(240), format_long_duration(400_000)
-    ('4 min', '4.6 days')
-    """
-    return format_duration(seconds) if seconds < 2 * 86_400 else f"{seconds / 86_400:.1f} days"
+        return f"{format_rate(state.rate, 3)}/s"
+    return f"{format_rate(state.rate, 3)}/s, {format_interval(left.value, left.low, left.high)} left"
 
 
 def list_words(state: PredictionState) -> list[str]:
@@ -96,7 +82,7 @@ def list_predict_lines(summary: Mapping[str, Any]) -> list[str]:
     rate = summary["rate"]
     lines = [
         f"{summary['committed']} of {summary['records']} records in {summary['file']}"
-        + ("" if rate is None else f", {rate:.4g} records/s in {format_duration(summary['seconds'])}")
+        + ("" if rate is None else f", {format_rate(rate)} records/s in {format_duration(summary['seconds'])}")
     ]
     if summary["useful_share"] is not None:
         lines.append(
@@ -104,7 +90,7 @@ def list_predict_lines(summary: Mapping[str, Any]) -> list[str]:
         )
     lines += [
         f"{one['name']}: {one['records']} records"
-        + ("" if one["rate"] is None else f", {one['rate']:.4g}/s while busy")
+        + ("" if one["rate"] is None else f", {format_rate(one['rate'])}/s while busy")
         for one in summary["workers"]
     ]
     if summary["failed"]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tfperf.infer.dispatch_records import Slot
 from tfperf.infer.journal import JournalEntry
+from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.outlook import Outlook
 from tfperf.infer.prediction import PredictionFolder
 from tfperf.measure.confidence import ConfidenceInterval
@@ -30,9 +31,11 @@ ShowRecords = Callable[[PredictionState], None]
 class PredictionProgress:
     """Tells how far it is, after each commit."""
 
-    def __init__(self, folder: PredictionFolder, slots: Sequence[Slot], show: ShowRecords) -> None:
+    def __init__(
+        self, folder: PredictionFolder, slots: Sequence[Slot], rule: BatchRule, show: ShowRecords
+    ) -> None:  # fmt: skip
         self._folder, self._slots, self._show, self._before = folder, slots, show, folder.progress.count
-        self.outlook = Outlook(folder.plan.records - self._before, folder.plan.window)
+        self.outlook = Outlook(folder.plan.records - self._before, folder.plan.window, rule)
         self._words = ""
 
     def show_commit(self, entries: Sequence[JournalEntry]) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tfperf.arrays import AnyArray
+from tfperf.arrays import AnyArray, Int64Array
 from tfperf.infer.dispatch_records import Slot
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.preparer import PreparerSpec
-from tfperf.infer.sampled_records import SampledRecords, draw_numbers, open_sampled
+from tfperf.infer.sampled_records import SampledRecords, draw_groups, draw_numbers, open_sampled
 from tfperf.workloads.predict.card import PredictCard
 from tfperf.workloads.predict.slots import make_slots
 
@@ -21,7 +21,8 @@ WORKERS = (1, 2, 4, 8)  # of each device
 UNITS = (1, 10, 100, 1000)  # records that are handed out at a time
 HELD_BYTES = 64 * 2**20  # of a sample that is kept in memory; a larger one is read again for each pass
 
-LEAST_BATCHES = 12  # of each worker, for which a sample is gone through several times
+LEAST_BATCHES, LEAST_UNITS = 12, 4  # of each worker, for which a sample is gone through several times
+EACH = 256  # neighbours that are drawn together where batches are made of neighbours
 
 Kind = str  # batch, alone, prepare, own, workers or unit
 
@@ -92,21 +93,27 @@ def make_slots_of(card: PredictCard, workers: int) -> list[Slot]:
     return make_slots(replace(card, queue=queue))
 
 
-def count_repeats(records: int, records_of_batch: float, workers: int) -> int:
-    """How often so many records are gone through, so that each worker has LEAST_BATCHES batches.
+def count_repeats(records: int, records_of_batch: float, workers: int, batches_of_unit: int = 1) -> int:
+    """How often so many records are gone through, so that each worker has LEAST_BATCHES batches and LEAST_UNITS units.
 
-    >>> count_repeats(3200, 1024, 2), count_repeats(3200, 32, 4)
-    (8, 1)
+    >>> count_repeats(3200, 1024, 2), count_repeats(3200, 32, 4), count_repeats(3200, 32, 4, 100)
+    (8, 1, 16)
     """
-    return max(1, math.ceil(LEAST_BATCHES * workers * records_of_batch / records))
+    batches = max(LEAST_BATCHES, LEAST_UNITS * batches_of_unit)
+    return max(1, math.ceil(batches * workers * records_of_batch / records))
 
 
 def draw_windows(card: PredictCard, records: int, replicate: int) -> list[int]:
-    """Two windows of all records, of which the second one is timed; the same one twice where there is only one."""
+    """Two windows of all records, of which the second one is timed; the same one twice where there is only one.
+
+    Each replicate has an equal part of all records from which it draws, since they may become longer, or dearer.
+    """
     windows = -(-records // card.queue.window)
     whole = max(1, records // card.queue.window)  # the last one may be short
-    draws = np.random.default_rng([card.seed, replicate])
-    timed = int(draws.integers(whole))
+    replicates = card.sample.replicates
+    first = min(whole - 1, whole * replicate // replicates)
+    last = max(first + 1, whole * (replicate + 1) // replicates)
+    timed = int(np.random.default_rng([card.seed, replicate]).integers(first, last))
     return [(timed + 1) % windows, timed]
 
 
@@ -142,11 +149,19 @@ class HeldRecords:
 def draw_sample(card: PredictCard, spec: PreparerSpec, replicate: int) -> tuple[PreparerSpec, int]:
     """What a pass prepares in place of all records, and how many these are; the same whenever it is asked for."""
     reader = spec.open_reader()
-    numbers = draw_numbers(reader.records, card.sample.records, card.seed, replicate)
+    numbers = draw_records(card, reader.records, replicate)
     held = HeldRecords(*SampledRecords(reader, numbers).read(0, len(numbers)))
     if len(pickle.dumps(held)) > HELD_BYTES:
         return replace(spec, open_reader=partial(open_sampled, spec.open_reader, numbers)), len(numbers)
     return replace(spec, open_reader=partial(_give_back, held)), len(numbers)
+
+
+def draw_records(card: PredictCard, records: int, replicate: int) -> Int64Array:
+    """Numbers of the records of a replicate, rising: any, or groups of neighbours where batches are made of these."""
+    groups = card.sample.records // EACH
+    if card.queue.sort or not groups or records < 2 * groups * EACH:
+        return draw_numbers(records, card.sample.records, card.seed, replicate)
+    return draw_groups(records, groups, EACH, [card.seed, replicate]).ravel()
 
 
 def _give_back(held: HeldRecords) -> HeldRecords:

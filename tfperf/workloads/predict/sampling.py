@@ -23,6 +23,7 @@ from tfperf.infer.preparer_watch import prepare_first
 from tfperf.infer.sampled_records import open_repeated
 from tfperf.infer.sampling import PassResult, measure_alone, measure_preparing, run_pass
 from tfperf.measure.environment import collect_environment
+from tfperf.report.numbers import format_rate
 from tfperf.report.sample_page import render_sample
 from tfperf.results.files import write_atomically
 from tfperf.results.line_journal import append_entries, read_entries
@@ -81,9 +82,11 @@ class SampleStudy:
 
     def run(self, tasks: Iterable[SampleTask], batch: BatchRule | None = None) -> None:
         """Make those passes that are not there. What has failed is told, and tried again by the next command."""
-        there = {(one["kind"], json.dumps(one["value"]), one["replicate"]) for one in self.rows}
+        rule = None if batch is None else asdict(batch)
+        names = ("kind", "value", "replicate", "rule")
+        there = [{name: one[name] for name in names} for one in self.rows]
         for task in tasks:
-            if (task.kind, json.dumps(task.value), task.replicate) in there or self.is_stopped():
+            if {**asdict(task), "rule": rule} in there or self.is_stopped():
                 continue
             self.show(len(self.rows), self.total, f"measuring: {task.words}")
             row = self._measure(task, batch)
@@ -95,7 +98,7 @@ class SampleStudy:
             self.show(len(self.rows), self.total, f"{task.words}: {describe_row(row)}")
 
     def _measure(self, task: SampleTask, batch: BatchRule | None) -> dict[str, Any]:
-        row = {**asdict(task), "error": None}
+        row = {**asdict(task), "rule": None if batch is None else asdict(batch), "error": None}
         try:
             slots, found = self._run_task(task, batch)
         except (TrainingError, UserError) as error:
@@ -115,12 +118,13 @@ class SampleStudy:
             batch, batches = set_unit(batch, task.value, self.count_records(batch))
             unit = UnitRule(batches=batches)
         spec, records = self.draw(task.replicate)
-        times = count_repeats(records, self.count_records(batch), len(slots))
+        times = count_repeats(records, self.count_records(batch), len(slots), unit.batches or 1)
         spec = replace(spec, open_reader=partial(open_repeated, spec.open_reader, times))
         if task.kind == "alone":
             return slots, measure_alone(slots[0], spec, batch, self.is_stopped, self.card.seed)
         rule = DispatchRule(batch, unit, queue.timeout, waits_for_all=True, seed=self.card.seed)
-        return slots, run_pass(slots, spec, times * records, rule, self.is_stopped)
+        found = run_pass(slots, spec, times * records, rule, self.is_stopped)
+        return slots, replace(found, failed=-(-found.failed // times))
 
     def make_slots(self, task: SampleTask) -> list[Slot]:
         """The workers of a pass."""
@@ -144,7 +148,7 @@ def describe_row(row: Mapping[str, Any]) -> str:
     """What a pass has found."""
     if row["rate"] is None:
         return row["error"] or "too few batches to tell a rate"
-    return f"{row['rate']:.4g} records/s"
+    return f"{format_rate(row['rate'])} records/s"
 
 
 def sample_card(card: PredictCard, output: Path, show: ShowPasses) -> dict[str, Any]:
