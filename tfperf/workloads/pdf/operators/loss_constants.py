@@ -13,6 +13,7 @@ import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array
 from tfperf.workloads.pdf.card import FITTED
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import Dataset
 from tfperf.workloads.pdf.operators.folding import FoldedPoints, fold_points
 from tfperf.workloads.pdf.operators.hadronic import HadronicCore, compute_jacobian, factorise, reduce_observables
@@ -115,6 +116,8 @@ def build_folded(
             [b for b in blocks if b],
         ),
     )  # fmt: skip
+    if problem.observables.has_watched_denominators:
+        observables = observables.watch_denominators(compute_toy_pdf(problem.pack.x))
     points = _make_points(problem, ~linear, observables, small.rest)
     if hadronic is not None:
         points = _add_core(

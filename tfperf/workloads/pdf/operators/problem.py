@@ -17,7 +17,7 @@ from tfperf.errors import PackError
 from tfperf.runcard.faults import Fault, format_names
 from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.pdf.card import Card, SetChoice
-from tfperf.workloads.pdf.data.closure import replace_data
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf, replace_data
 from tfperf.workloads.pdf.data.covariance import (
     CovarianceMatrix,
     add_extra,
@@ -216,6 +216,8 @@ def build_problem(
         "observables", tables and digest(tables, nodes, neighbours),
         lambda: compile_observables(datasets, pack.positivity, nodes, neighbours),
     )  # fmt: skip
+    if card.positivity.denominators:
+        observables = observables.watch_denominators(compute_toy_pdf(pack.x))
     return Problem(
         pack=replace(pack, datasets=datasets), datasets=datasets, observables=observables, blocks=neighbours,
         covariance=_build_covariance(card, datasets, t0), covariance_no_t0=_build_covariance(card, datasets, None),
