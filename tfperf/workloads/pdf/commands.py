@@ -50,11 +50,17 @@ def load_closure_card(path: Path, overrides: Sequence[str]) -> "Card":
 @RUN
 @click.option("-n", "count", type=click.IntRange(1), help="Take exactly so many of those that pass, the first ones.")
 def postfit(run: Path, count: int | None) -> None:
-    """Apply the usual vetoes to the replicas of RUN and name who failed; export-lhapdf then leaves these out."""
+    """Apply NNPDF's vetoes to the replicas of RUN and name who failed; its report, and export-lhapdf, then leave these
+    out."""
     from tfperf.console.screen import show
+    from tfperf.workloads.pdf.report.chi2 import describe_run
     from tfperf.workloads.pdf.results.postfit import apply_postfit, make_veto_table
+    from tfperf.workloads.pdf.survivors import report_survivors
 
-    show(make_veto_table(apply_postfit(run, count=count)))
+    report = apply_postfit(run, count=count)
+    show(make_veto_table(report))
+    if report.chosen:
+        show_text(describe_run(report_survivors(run).summary))
 
 
 @click.command("export-lhapdf")

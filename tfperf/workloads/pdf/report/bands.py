@@ -49,7 +49,7 @@ def compute_loss_quantiles(losses: Float64Array) -> Float64Array:
     return np.array([np.quantile(r, levels) if len(r) else np.full(3, np.nan) for r in rows]).reshape(-1, 3).T
 
 
-def select_rows(converged: BoolMask, most: int) -> Indices:
-    """Rows of at most `most` converged replicas, spread evenly over all of them."""
-    rows = np.flatnonzero(converged)
+def select_rows(selected: BoolMask, most: int) -> Indices:
+    """Rows of at most `most` selected replicas, spread evenly over all of them."""
+    rows = np.flatnonzero(selected)
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]

@@ -17,7 +17,7 @@ REPLICAS = 5
 def write_events(folder: Path, result: FitResult) -> None:
     """Write folder/<run>/FILE with the losses at their true steps; a replica that has stopped keeps its last ones.
 
-    Runs: median, q16, q84 over the converged replicas, all (how many still run), and a few replicas.
+    Runs: median, q16, q84 over the selected replicas, all (how many still run), and a few replicas.
     Every event carries the time of writing: the history has no clock.
     Raises: StorageError.
     """
@@ -32,7 +32,7 @@ def write_events(folder: Path, result: FitResult) -> None:
 
 def _make_runs(result: FitResult) -> Iterator[tuple[str, dict[str, Float64Array]]]:
     """Names of the runs with their series, each (H)."""
-    losses, keep = _select_losses(result.history), result.converged
+    losses, keep = _select_losses(result.history), result.selected
     quantiles = {tag: compute_loss_quantiles(values[:, keep]) for tag, values in losses.items()}
     for i, run in enumerate(("q16", "median", "q84")):
         yield run, {tag: q[i] for tag, q in quantiles.items()}

@@ -79,6 +79,7 @@ class FitResult:
     datasets: tuple[DatasetResult, ...]
     history: ReplicaHistory
     summary: Mapping[str, Any] = field(default_factory=dict)
+    survivors: BoolMask | None = None  # (R) that postfit has chosen; None: it has not been applied
 
     def __repr__(self) -> str:
         count, chi2 = f"{self.converged.sum()} of {len(self.converged)}", self.summary.get("chi2_per_point")
@@ -98,5 +99,16 @@ class FitResult:
 
     @property
     def converged(self) -> BoolMask:
-        """Which replicas enter means and bands: (R)."""
+        """Which replicas ended as they should: (R)."""
         return np.isin(self.replicas.status, CONVERGED)
+
+    @property
+    def selected(self) -> BoolMask:
+        """Which replicas enter means and bands: (R), those that postfit has chosen, or those that converged."""
+        return self.converged if self.survivors is None else self.survivors
+
+    @property
+    def selected_words(self) -> str:
+        """How many these are, and why."""
+        count = int(self.selected.sum())
+        return f"{count} converged replicas" if self.survivors is None else f"{count} replicas chosen by postfit"
