@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
 from tfperf.arrays import Float64Array, Int32Array, Int64Array, ReplicaWeights
 from tfperf.train.stopping import ReplicaState
 from tfperf.workloads.pdf.card import Card

@@ -54,6 +54,7 @@ def describe_run(summary: Mapping[str, Any]) -> str:
         f"chi2 per point {format_number(summary.get('chi2_per_point'))}, "
         f"without t0 {format_number(summary.get('chi2_no_t0_per_point'))}, "
         f"{format_count(summary.get('points'))} points in {len(make_chi2_rows(summary))} datasets, "
-        f"{format_count(replicas.get('converged'))} of {format_count(replicas.get('total'))} replicas converged{chosen}, "
+        f"{format_count(replicas.get('converged'))} of {format_count(replicas.get('total'))} replicas converged"
+        f"{chosen}, "
         f"{format_count(summary.get('steps'))} steps, {format_seconds((summary.get('seconds') or {}).get('total'))}"
     )

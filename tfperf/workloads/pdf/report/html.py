@@ -110,8 +110,8 @@ def _render_pdfs(basis: str, heading: str, result: FitResult, images: Images) ->
 def _render_data(result: FitResult, images: Images) -> Section:
     text = (
         "Measurements over predictions of the mean PDF. Bars: total experimental error of a point, correlated between "
-        "points, so χ² cannot be read off them. Band: one sigma over the same replicas as the mean. Red triangles: points "
-        "outside the frame."
+        "points, so χ² cannot be read off them. Band: one sigma over the same replicas as the mean. Red "
+        "triangles: points outside the frame."
     )
     figures = [
         render_image(images[pictures.make_data_key(experiment)], f"Data over theory: {experiment or 'all sets'}.")
