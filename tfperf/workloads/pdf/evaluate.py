@@ -3,7 +3,7 @@
 What grows with the replicas times more than the points is made for a few replicas at a time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,14 +100,20 @@ def _make_replicas(
 
 
 @one_thread
-def evaluate(card: Card, problem: Problem, outcome: TrainingOutcome, before: FitResult | None = None) -> FitResult:
+def evaluate(
+    card: Card, problem: Problem, outcome: TrainingOutcome, before: FitResult | None = None,
+    again: Sequence[FitResult] = (),
+) -> FitResult:  # fmt: skip
     """Everything a run records but the timings, of the outcome's replicas and those of a result before.
 
+    again: results of replicas that were fitted once more, which take the place of their own.
     The mean is over the converged replicas, or all when none is.
     """
     arrays = _evaluate_arrays(card, problem, outcome)
     if before is not None:
         arrays = merge(select_arrays(before), arrays)
+    for one in again:
+        arrays = merge(arrays, select_arrays(one))
     good = np.isin(arrays.replicas.status, CONVERGED)
     mean = problem.observables.predict(arrays.pdf[good if good.any() else slice(None)].mean(axis=0))
     datasets = make_datasets(problem, arrays, mean)
