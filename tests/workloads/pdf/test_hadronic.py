@@ -12,6 +12,7 @@ from tests import reference
 from tests.make_pack import make_card
 from tfperf.cli import main
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 
@@ -56,6 +57,7 @@ def test_numbers_of_each_dataset_are_those_of_all_flavours_and_dense_covariances
             want = reference.chi2(y - problem.data[r], cov, mask) / mask.sum()
             assert getattr(result.replicas, f"chi2_{name}")[r] == pytest.approx(want, rel=1e-9)
         penalty = sum(np.maximum(0, -hadronic.evaluate(p.table, pdf)).sum() for p in problem.pack.positivity)
+        penalty += hadronic.sum_negative_denominators(problem.datasets, pdf, compute_toy_pdf(problem.pack.x))
         assert result.replicas.positivity[r] == pytest.approx(penalty, rel=1e-9, abs=1e-12)
 
 
