@@ -89,7 +89,10 @@ _add_cut_option = partial(click.option, type=FiniteRange(0, 1e12), show_default=
 @_add_cut_option("--q2-min", default=3.49, help="Deep-inelastic points above it [GeV2].")
 @_add_cut_option("--w2-min", default=12.5, help="The same for W2 [GeV2].")
 def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
-    """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
+    """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT).
+
+    Correction factors are named after a set: NAME:VARIANT+QCD+NRM.
+    """
     from tfperf.workloads.pdf.data.commondata import KinematicCuts
     from tfperf.workloads.pdf.data.nnpdf import import_nnpdf as import_tables
 

@@ -15,6 +15,16 @@ import numpy as np
 from tfperf.arrays import Float64Array, Int64Array
 from tfperf.errors import UserError
 from tfperf.workloads.pdf.data import commondata, fields, fktables
+from tfperf.workloads.pdf.data.cfactors import (
+    CorrectionFactor,
+    add_error,
+    correct_table,
+    find_factor,
+    find_relative_errors,
+    predict_toy,
+    propagate_errors,
+    read_factor,
+)
 from tfperf.workloads.pdf.data.commondata import KinematicCuts, import_optional
 from tfperf.workloads.pdf.data.fktables import FLAVOURS, FkTable, read_table
 from tfperf.workloads.pdf.data.pack import OPERATIONS, POSITIVITY
@@ -33,6 +43,7 @@ class _Set:
     record: Any
     operation: str
     operands: tuple[tuple[Path, ...], ...]
+    factors: tuple[str, ...] = ()  # names of correction factors, of all its tables
 
     @property
     def files(self) -> Iterator[Path]:
@@ -42,9 +53,11 @@ class _Set:
 def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: KinematicCuts | None = None) -> Path:
     """Write the pack `output` from the FK tables NAME.pineappl.lz4 in the folder `tables`; returns `output`.
 
-    `sets` are names of nnpdf-data: SET_OBSERVABLE or SET_OBSERVABLE:VARIANT; positivity sets (NNPDF_POS...) among them
-    become the pack's positivity sets. Which tables a set needs and how they are combined is in nnpdf-data. Correction
-    factors ("K-factors", "cfactors") are not applied. `cuts`: those of NNPDF4.0 unless given.
+    `sets` are names of nnpdf-data: SET_OBSERVABLE or SET_OBSERVABLE:VARIANT, with correction factors as +QCD+NRM after
+    it; positivity sets (NNPDF_POS...) among them become the pack's positivity sets. Which tables a set needs and how
+    they are combined is in nnpdf-data. Correction factors ("K-factors", "cfactors") multiply the rows of the tables;
+    their files CF_QCD_TABLE.dat lie in `tables`, in its folder `cfactor`, or in nnpdf-data. `cuts`: those of NNPDF4.0
+    unless given.
 
     Raises: UserError with all faults in the request: packages, names, tables that are missing or of another kind;
     PackError and StorageError as `write_pack`.
@@ -65,7 +78,8 @@ def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: Kinemati
         "q2min_charm": cuts.q2_min_charm,
         **theory,
     }
-    write_pack(output, grid, attributes, (_build_stored_set(s, grid, cuts) for s in chosen))
+    folders = (tables, tables / "cfactor", Path(import_optional("nnpdf_data", "nnpdf-data").CFACTOR_PATH))
+    write_pack(output, grid, attributes, (_build_stored_set(s, grid, cuts, folders) for s in chosen))
     return output
 
 
@@ -94,7 +108,8 @@ def _select_sets(tables: Path, names: Sequence[str]) -> list[_Set]:
     return chosen
 
 
-def _find(name: str, tables: Path) -> _Set:
+def _find(text: str, tables: Path) -> _Set:
+    name, *factors = text.split("+")
     record = commondata.read_metadata(name)
     theory = record.theory
     if record.is_integrability:
@@ -108,7 +123,8 @@ def _find(name: str, tables: Path) -> _Set:
             f"{name}: operation {operation} of {len(theory.FK_tables)} tables; allowed: "
             + ", ".join(f"{o} of {len(OPERATIONS[o])}" for o in allowed)
         )
-    return _Set(record, operation, tuple(tuple(tables / f"{t}{SUFFIX}" for t in o) for o in theory.FK_tables))
+    operands = tuple(tuple(tables / f"{t}{SUFFIX}" for t in o) for o in theory.FK_tables)
+    return _Set(record, operation, operands, tuple(factors))
 
 
 def _read_grid(chosen: Sequence[_Set]) -> tuple[Float64Array, float, Mapping[str, Attribute]]:
@@ -165,10 +181,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _build_stored_set(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> StoredSet:
+def _build_stored_set(chosen: _Set, grid: Float64Array, cuts: KinematicCuts, folders: Sequence[Path]) -> StoredSet:
     """One set as it is stored, with the points that pass the cuts and have a prediction."""
     record, names = chosen.record, OPERATIONS[chosen.operation]
     read = [[_scale_table(read_table(path), record.theory) for path in operand] for operand in chosen.operands]
+    factors = [[_read_factors(chosen, table, folders) for table in operand] for operand in read]
+    read = [
+        [correct_table(table, mine) for table, mine in zip(operand, each, strict=True)]
+        for operand, each in zip(read, factors, strict=True)
+    ]
     numbers = {name: _number_rows(record, operand, name) for name, operand in zip(names, read, strict=True)}
     kin = commondata.read_kinematics(record)
     rows = commondata.find_passing_rows(record, kin, cuts)
@@ -182,10 +203,27 @@ def _build_stored_set(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> 
         axes[name] = table if given is None else table[np.searchsorted(given, rows)]
     axes["kin"] = kin.values[rows]
     files = [_strip_suffix(path) for path in chosen.files]
+    told = {f"cfactor {one.name} {one.table}": np.stack([one.values, one.uncertainties], axis=1)
+            for operand in factors for each in operand for one in each}  # fmt: skip
     if record.is_positivity:
-        return StoredSet(f"{POSITIVITY}/{record.name}", axes, {"tables": files}, kin.columns)
+        return StoredSet(f"{POSITIVITY}/{record.name}", axes, {"tables": files, **told}, kin.columns)
     said = {**commondata.read_description(record), "operation": chosen.operation, "tables": files, "ndata": len(rows)}
-    return StoredSet(record.name, {**axes, **commondata.read_measurements(record, rows)}, said, kin.columns)
+    measured = commondata.read_measurements(record, rows)
+    if chosen.factors:
+        errors = [find_relative_errors(each) for each in factors]
+        errors = [one if numbers[n] is None else one[np.searchsorted(numbers[n], rows)]
+                  for n, one in zip(names, errors, strict=True)]  # fmt: skip
+        values = [predict_toy(axes, axes[name], grid) for name in names]
+        relative = propagate_errors(chosen.operation, values, errors)
+        measured = add_error(measured, f"{record.name}_CFACTORS_UNCORR", relative * np.abs(measured["cv"]))
+    return StoredSet(record.name, {**axes, **measured}, {**said, **told}, kin.columns)
+
+
+def _read_factors(chosen: _Set, table: FkTable, folders: Sequence[Path]) -> list[CorrectionFactor]:
+    stem = _strip_suffix(table.path)
+    return [
+        read_factor(find_factor(name, stem, folders), name, stem, len(table.values)) for name in chosen.factors
+    ]  # fmt: skip
 
 
 def _strip_suffix(path: Path) -> str:

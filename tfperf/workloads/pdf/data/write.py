@@ -14,7 +14,7 @@ from tfperf.workloads.pdf.data.fields import suggest_nearest
 from tfperf.workloads.pdf.data.pack import LAYOUT, list_sets, open_pack
 from tfperf.workloads.pdf.data.validate import FLAVOURS, check, validate
 
-Attribute = str | int | float | Sequence[str] | Sequence[int]
+Attribute = str | int | float | Sequence[str] | Sequence[int] | Float64Array
 
 
 @dataclass(frozen=True)
