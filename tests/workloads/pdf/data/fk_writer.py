@@ -28,7 +28,9 @@ def grid_nodes(count):
     return np.sqrt(low * high)
 
 
-def write_table(path, x, channels, values, widths=None, q0=1.65, hadrons=(2212,), polarised=False, evolution=True, theory=None):  # fmt: skip
+def write_table(
+    path, x, channels, values, widths=None, q0=1.65, hadrons=(2212,), polarised=False, evolution=True, theory=None
+):
     """values: (bins, channels, X) or (bins, channels, X, X), as PineAPPL keeps them; widths: (bins)."""
     from pineappl.boc import BinsWithFillLimits, Channel, Kinematics, Order, ScaleFuncForm, Scales
     from pineappl.convolutions import Conv, ConvType

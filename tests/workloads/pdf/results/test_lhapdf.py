@@ -84,7 +84,7 @@ def test_only_those_that_passed_postfit_are_exported(tmp_path, capsys):
     assert "28 of 30 replicas converged (postfit has not been applied)" in capsys.readouterr().out
     apply_postfit(run)
     folder = export(run, tmp_path / "sets", "after")
-    assert "27 of 30 replicas passed postfit" in capsys.readouterr().out
+    assert "27 of 30 replicas were chosen by postfit" in capsys.readouterr().out
     origins = [parse(folder / f"after_{m:04d}.dat")[0]["FromMCReplica"] for m in range(1, 28)]
     assert origins == [i for i in range(1, 31) if i not in (2, 4, 10)]
     assert yaml.safe_load((folder / "after.info").read_text())["NumMembers"] == 28

@@ -50,7 +50,7 @@ def export(
 ) -> Path:  # fmt: skip
     """Write the PDF set of the finished run in folder `run` as folder OUTPUT/NAME and return that.
 
-    NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that passed postfit; where
+    NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that postfit has chosen; where
     it was not applied, those that converged). The folder appears complete or not at all. `name` defaults to that of the
     run's folder; `say` gets one line about the replicas that were taken; `theory`: order, alphas_mz, mc, mb, mz, mt
     where the pack names none, or in its place.
@@ -135,7 +135,7 @@ def format_exportgrid(replica: int, result: FitResult, values: Float64Array) -> 
 def _select_replicas(run: Path, result: FitResult, say: Callable[[str], object]) -> BoolMask:
     passed, total = read_survivors(run, result), len(result.replicas.id)
     selected = result.converged if passed is None else passed
-    which = "converged (postfit has not been applied)" if passed is None else "passed postfit"
+    which = "converged (postfit has not been applied)" if passed is None else "were chosen by postfit"
     if not selected.any():
         raise UserError(f"{run}: none of the {total} replicas {which}; there is nothing to export")
     say(f"{selected.sum()} of {total} replicas {which} and are exported")
