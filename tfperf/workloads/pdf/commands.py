@@ -88,7 +88,10 @@ _add_cut_option = partial(click.option, type=FiniteRange(0, 1e12), show_default=
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
 @_add_cut_option("--q2-min", default=3.49, help="Deep-inelastic points above it [GeV2].")
 @_add_cut_option("--w2-min", default=12.5, help="The same for W2 [GeV2].")
-def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
+@click.option("--drop-photon", is_flag=True, help="Take the photon density as zero where tables need it.")
+def import_nnpdf(
+    tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float, drop_photon: bool
+) -> None:
     """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT).
 
     Correction factors are named after a set: NAME:VARIANT+QCD+NRM.
@@ -96,7 +99,8 @@ def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: floa
     from tfperf.workloads.pdf.data.commondata import KinematicCuts
     from tfperf.workloads.pdf.data.nnpdf import import_nnpdf as import_tables
 
-    show_text(f"{import_tables(tables, sets, output, KinematicCuts(q2_min=q2_min, w2_min=w2_min))}")
+    cuts = KinematicCuts(q2_min=q2_min, w2_min=w2_min)
+    show_text(f"{import_tables(tables, sets, output, cuts, drop_photon)}")
 
 
 @click.command("join-packs")

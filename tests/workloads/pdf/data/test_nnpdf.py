@@ -93,14 +93,30 @@ def test_ratio_tables_in_parts_and_unequal_grids(tables, tmp_path):
     assert agree(found["fk"], truth(tables, [f"BCDMS_NC_{e}GEV_EM_D_F2" for e in (100, 200, 280)])[rows])
 
 
-def test_flavours_that_do_not_evolve_freely_are_folded_and_the_photon_is_kept(tables, tmp_path):
-    make(tables, "HERA_CC_318GEV_EM_SIGMARED", 42, [(i,) for i in EVOLUTION])
+def test_flavours_that_do_not_evolve_freely_are_folded(tables, tmp_path):
+    make(tables, "HERA_CC_318GEV_EM_SIGMARED", 42, [(i,) for i in EVOLUTION if i != 22])
     output = import_nnpdf(tables, ["HERA_CC_318GEV_EM-SIGMARED:legacy"], tmp_path / "pack.h5")
     found, rows = predictions(output, "HERA_CC_318GEV_EM-SIGMARED")
     assert agree(found["fk"], truth(tables, ["HERA_CC_318GEV_EM_SIGMARED"])[rows])
     with h5py.File(output) as file:
         kept = [FLAVOURS[i] for i in file["HERA_CC_318GEV_EM-SIGMARED/flav"][:]]
-    assert kept == ["photon", "sigma", "g", "v", "v3", "v8", "v15", "t3", "t8", "t15"]
+    assert kept == ["sigma", "g", "v", "v3", "v8", "v15", "t3", "t8", "t15"]
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "bins", "channels", "hadrons"),
+    [
+        ("HERA_CC_318GEV_EM-SIGMARED", "HERA_CC_318GEV_EM_SIGMARED", 42, [(22,), (21,)], (2212,)),
+        ("ATLAS_Z0_7TEV_46FB_CF-Y", "ATLAS_DY_7TEV_CF", 15, [(22, 100), (100, 100)], (2212, 2212)),
+    ],
+)
+def test_a_photon_is_refused_unless_it_is_dropped(tables, tmp_path, name, table, bins, channels, hadrons):
+    make(tables, table, bins, channels, x=grid_nodes(3), hadrons=hadrons)
+    with pytest.raises(UserError, match="need a photon density, and fits have none; --drop-photon takes it as zero"):
+        import_nnpdf(tables, [f"{name}:legacy"], tmp_path / "pack.h5")
+    with h5py.File(import_nnpdf(tables, [f"{name}:legacy"], tmp_path / "pack.h5", drop_photon=True)) as file:
+        group = file[name]
+        assert 0 not in group["flav" if len(hadrons) == 1 else "channels"][:] and group["fk"][:].any()
 
 
 def test_positivity_sets(tables, tmp_path):

@@ -50,14 +50,16 @@ class _Set:
         return (path for operand in self.operands for path in operand)
 
 
-def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: KinematicCuts | None = None) -> Path:
+def import_nnpdf(
+    tables: Path, sets: Sequence[str], output: Path, cuts: KinematicCuts | None = None, drop_photon: bool = False
+) -> Path:
     """Write the pack `output` from the FK tables NAME.pineappl.lz4 in the folder `tables`; returns `output`.
 
     `sets` are names of nnpdf-data: SET_OBSERVABLE or SET_OBSERVABLE:VARIANT, with correction factors as +QCD+NRM after
     it; positivity sets (NNPDF_POS...) among them become the pack's positivity sets. Which tables a set needs and how
     they are combined is in nnpdf-data. Correction factors ("K-factors", "cfactors") multiply the rows of the tables;
     their files CF_QCD_TABLE.dat lie in `tables`, in its folder `cfactor`, or in nnpdf-data. `cuts`: those of NNPDF4.0
-    unless given.
+    unless given. Fits have no photon: tables that need it are refused, unless drop_photon takes it as zero.
 
     Raises: UserError with all faults in the request: packages, names, tables that are missing or of another kind;
     PackError and StorageError as `write_pack`.
@@ -79,7 +81,7 @@ def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: Kinemati
         **theory,
     }
     folders = (tables, tables / "cfactor", Path(import_optional("nnpdf_data", "nnpdf-data").CFACTOR_PATH))
-    write_pack(output, grid, attributes, (_build_stored_set(s, grid, cuts, folders) for s in chosen))
+    write_pack(output, grid, attributes, (_build_stored_set(s, grid, cuts, folders, drop_photon) for s in chosen))
     return output
 
 
@@ -181,7 +183,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _build_stored_set(chosen: _Set, grid: Float64Array, cuts: KinematicCuts, folders: Sequence[Path]) -> StoredSet:
+def _build_stored_set(
+    chosen: _Set, grid: Float64Array, cuts: KinematicCuts, folders: Sequence[Path], drop_photon: bool
+) -> StoredSet:
     """One set as it is stored, with the points that pass the cuts and have a prediction."""
     record, names = chosen.record, OPERATIONS[chosen.operation]
     read = [[_scale_table(read_table(path), record.theory) for path in operand] for operand in chosen.operands]
@@ -197,7 +201,7 @@ def _build_stored_set(chosen: _Set, grid: Float64Array, cuts: KinematicCuts, fol
         rows = rows if given is None else rows[np.isin(rows, given)]
     if not len(rows):
         raise UserError(f"{record.name}: no point passes the cuts and has a prediction; widen the cuts or leave it out")
-    axes, tables = _join_tables(record, read, grid)
+    axes, tables = _join_tables(record, read, grid, drop_photon)
     for name, table in zip(names, tables, strict=True):
         given = numbers[name]
         axes[name] = table if given is None else table[np.searchsorted(given, rows)]
@@ -258,22 +262,33 @@ def _number_rows(record: Any, operand: Sequence[FkTable], name: str) -> Int64Arr
 
 
 def _join_tables(
-    record: Any, operands: Sequence[Sequence[FkTable]], grid: Float64Array
+    record: Any, operands: Sequence[Sequence[FkTable]], grid: Float64Array, drop_photon: bool
 ) -> tuple[dict[str, Any], list[Float64Array]]:
     """`flav` or `channels`, and each operand on the pack's grid. Channels that no operand uses are left out.
 
-    Of the flavours only the photon may be left out, so that the sets of a pack have the same ones.
+    Of the flavours only the photon is left out, so that the sets of a pack have the same ones.
     """
     channels = [t.channels for operand in operands for t in operand]
     hadrons = {c.shape[1] for c in channels}
     if hadrons == {1}:
         flav = np.array(sorted(FLAVOURS.values()))
         tables = [fktables.join_deep_inelastic(operand, grid, flav) for operand in operands]
-        keep = (flav != PHOTON) | any(t[:, :, flav == PHOTON].any() for t in tables)
+        keep = flav != PHOTON
+        _refuse_photon(record, drop_photon, [t[:, :, ~keep] for t in tables])
         return {"flav": flav[keep]}, [t[:, :, keep] for t in tables]
     if hadrons == {2}:
         pairs = np.unique(np.sort(np.concatenate(channels), axis=1), axis=0)
         tables = [fktables.join_hadronic(operand, grid, pairs) for operand in operands]
-        keep = np.any([t.any(axis=(0, 2, 3)) for t in tables], axis=0)
+        has_photon = (pairs == PHOTON).any(axis=1)
+        _refuse_photon(record, drop_photon, [t[:, has_photon] for t in tables])
+        keep = np.any([t.any(axis=(0, 2, 3)) for t in tables], axis=0) & ~has_photon
         return {"channels": pairs[keep]}, [t[:, keep] for t in tables]
     raise UserError(f"{record.name}: tables of {sorted(hadrons)} hadrons; allowed: all of one, or all of two")
+
+
+def _refuse_photon(record: Any, drop_photon: bool, entries: Sequence[Float64Array]) -> None:
+    """UserError where tables have entries of a photon density, which no fit has."""
+    if not drop_photon and any(one.any() for one in entries):
+        raise UserError(
+            f"{record.name}: its tables need a photon density, and fits have none; --drop-photon takes it as zero"
+        )

@@ -50,7 +50,7 @@ def export(
 ) -> Path:  # fmt: skip
     """Write the PDF set of the finished run in folder `run` as folder OUTPUT/NAME and return that.
 
-    NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that postfit has chosen; where
+    NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that postfit chose; where
     it was not applied, those that converged). The folder appears complete or not at all. `name` defaults to that of the
     run's folder; `say` gets one line about the replicas that were taken; `theory`: order, alphas_mz, mc, mb, mz, mt
     where the pack names none, or in its place.
