@@ -1,4 +1,4 @@
-"""A sha256 over what a run has found: all arrays of its results.h5, names, types and shapes, but times and the run's id.
+"""A sha256 over what a run has found: all arrays of its results.h5, with names, types and shapes, but without times.
 
     python tools/digest_results.py RUN...
 
