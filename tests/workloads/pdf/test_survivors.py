@@ -17,7 +17,7 @@ from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.lhapdf import export
-from tfperf.workloads.pdf.survivors import report_survivors
+from tfperf.workloads.pdf.survivors import write_survivor_report
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 WEAK = ["positivity.threshold=1e6", "train.stopping.patience=60"]
@@ -74,4 +74,4 @@ def test_a_run_without_postfit_has_no_survivors(fitted, tmp_path):
     _, result = fitted
     store.write(tmp_path / RESULTS, result)
     with pytest.raises(RunDirectoryError, match="postfit has chosen no replica"):
-        report_survivors(tmp_path)
+        write_survivor_report(tmp_path)

@@ -55,12 +55,12 @@ def postfit(run: Path, count: int | None) -> None:
     from tfperf.console.screen import show
     from tfperf.workloads.pdf.report.chi2 import describe_run
     from tfperf.workloads.pdf.results.postfit import apply_postfit, make_veto_table
-    from tfperf.workloads.pdf.survivors import report_survivors
+    from tfperf.workloads.pdf.survivors import write_survivor_report
 
     report = apply_postfit(run, count=count)
     show(make_veto_table(report))
     if report.chosen:
-        show_text(describe_run(report_survivors(run).summary))
+        show_text(describe_run(write_survivor_report(run).summary))
 
 
 @click.command("export-lhapdf")

@@ -17,7 +17,7 @@ from tfperf.workloads.pdf.results.postfit import read_survivors
 from tfperf.workloads.pdf.results.record import FitResult
 
 
-def report_survivors(run: Path) -> FitResult:
+def write_survivor_report(run: Path) -> FitResult:
     """Write report.html, report.json and events of RUN anew: means, bands and chi2 are of those that postfit chose.
 
     results.h5 stays as it is. Raises: RunDirectoryError where postfit has not been applied or left nobody, or the data

@@ -7,7 +7,7 @@ import pytest
 from tests.make_result import make_result
 from tfperf.errors import StorageError
 from tfperf.report.tensorboard import FILE
-from tfperf.workloads.pdf.report.bands import hold_last_values
+from tfperf.workloads.pdf.report.bands import extend_last_values
 from tfperf.workloads.pdf.report.events import write_events
 
 
@@ -34,7 +34,7 @@ def test_tensorboard_reads_the_history_at_its_true_steps(tmp_path):
         assert set(series) == {"chi2/training", "chi2/validation", "chi2/experimental", "positivity/penalty"}
         steps, values = series["chi2/validation"]
         assert steps == history.step.tolist()
-        want = np.nanquantile(hold_last_values(history.validation[:, keep]), level, axis=1)
+        want = np.nanquantile(extend_last_values(history.validation[:, keep]), level, axis=1)
         np.testing.assert_allclose(values, want, rtol=2**-24)  # stored as float32
     steps, values = read(tmp_path / "all")["replicas/running"]
     assert values[0] == 9 and values == np.isfinite(history.training).sum(axis=1).tolist()

@@ -58,14 +58,14 @@ def read_factor(path: Path, name: str, table: str, rows: int) -> CorrectionFacto
     return CorrectionFactor(name, table, values[:, 0], values[:, 1])
 
 
-def propagate_errors(
+def combine_errors(
     operation: str, tables: Sequence[Float64Array], relative: Sequence[Float64Array]
 ) -> Float64Array:  # fmt: skip
     """Relative errors (n) of predictions from those of what each table predicts, independent of each other.
 
     tables: predictions (n or 1) of some PDF; relative: their errors (n or 1). By differences, to first order.
 
-    >>> propagate_errors("RATIO", [np.array([2.0]), np.array([4.0])], [np.array([0.03]), np.array([0.04])]).round(4)
+    >>> combine_errors("RATIO", [np.array([2.0]), np.array([4.0])], [np.array([0.03]), np.array([0.04])]).round(4)
     array([0.05])
     """
     middle = combine(operation, tables)
@@ -77,7 +77,7 @@ def propagate_errors(
     return found
 
 
-def correct_table(table: FkTable, factors: Sequence[CorrectionFactor]) -> FkTable:
+def multiply_table(table: FkTable, factors: Sequence[CorrectionFactor]) -> FkTable:
     """The table whose rows are multiplied by all of its factors."""
     product = np.ones(len(table.values))
     for one in factors:

@@ -18,11 +18,11 @@ from tfperf.workloads.pdf.data import commondata, fields, fktables
 from tfperf.workloads.pdf.data.cfactors import (
     CorrectionFactor,
     add_error,
-    correct_table,
+    combine_errors,
     find_factor,
     find_relative_errors,
+    multiply_table,
     predict_toy,
-    propagate_errors,
     read_factor,
 )
 from tfperf.workloads.pdf.data.commondata import KinematicCuts, import_optional
@@ -191,7 +191,7 @@ def _build_stored_set(
     read = [[_scale_table(read_table(path), record.theory) for path in operand] for operand in chosen.operands]
     factors = [[_read_factors(chosen, table, folders) for table in operand] for operand in read]
     read = [
-        [correct_table(table, mine) for table, mine in zip(operand, each, strict=True)]
+        [multiply_table(table, mine) for table, mine in zip(operand, each, strict=True)]
         for operand, each in zip(read, factors, strict=True)
     ]
     numbers = {name: _number_rows(record, operand, name) for name, operand in zip(names, read, strict=True)}
@@ -218,7 +218,7 @@ def _build_stored_set(
         errors = [one if numbers[n] is None else one[np.searchsorted(numbers[n], rows)]
                   for n, one in zip(names, errors, strict=True)]  # fmt: skip
         values = [predict_toy(axes, axes[name], grid) for name in names]
-        relative = propagate_errors(chosen.operation, values, errors)
+        relative = combine_errors(chosen.operation, values, errors)
         measured = add_error(measured, f"{record.name}_CFACTORS_UNCORR", relative * np.abs(measured["cv"]))
     return StoredSet(record.name, {**axes, **measured}, {**said, **told}, kin.columns)
 

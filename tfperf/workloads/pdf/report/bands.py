@@ -27,10 +27,10 @@ def compute_band(samples: Float64Array) -> Band | None:
     return Band(samples.mean(axis=0), samples.std(axis=0, ddof=min(1, len(samples) - 1)), low, high)
 
 
-def hold_last_values(losses: Float64Array) -> Float64Array:
+def extend_last_values(losses: Float64Array) -> Float64Array:
     """Losses (H, R) in which a replica that has stopped, whose losses are nan from then on, keeps its last one.
 
-    >>> hold_last_values(np.array([[np.nan, 3.0], [1.0, 4.0], [np.nan, 5.0]]))
+    >>> extend_last_values(np.array([[np.nan, 3.0], [1.0, 4.0], [np.nan, 5.0]]))
     array([[nan,  3.],
            [ 1.,  4.],
            [ 1.,  5.]])
@@ -44,7 +44,7 @@ def compute_loss_quantiles(losses: Float64Array) -> Float64Array:
 
     Without those that have stopped they would move though no replica does: those that stop early differ from others.
     """
-    rows = [row[np.isfinite(row)] for row in hold_last_values(losses)]
+    rows = [row[np.isfinite(row)] for row in extend_last_values(losses)]
     levels = (LEVELS[0], 0.5, LEVELS[1])
     return np.array([np.quantile(r, levels) if len(r) else np.full(3, np.nan) for r in rows]).reshape(-1, 3).T
 

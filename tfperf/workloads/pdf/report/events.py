@@ -8,7 +8,7 @@ import numpy as np
 
 from tfperf.arrays import Float64Array
 from tfperf.report.tensorboard import FILE, write_run
-from tfperf.workloads.pdf.report.bands import compute_loss_quantiles, hold_last_values, select_rows
+from tfperf.workloads.pdf.report.bands import compute_loss_quantiles, extend_last_values, select_rows
 from tfperf.workloads.pdf.results.record import FitResult, ReplicaHistory
 
 REPLICAS = 5
@@ -41,7 +41,7 @@ def _make_runs(result: FitResult) -> Iterator[tuple[str, dict[str, Float64Array]
     for r in select_rows(keep, REPLICAS):
         yield (
             f"replica_{result.replicas.id[r]}",
-            {tag: hold_last_values(values)[:, r] for tag, values in losses.items()},
+            {tag: extend_last_values(values)[:, r] for tag, values in losses.items()},
         )
 
 

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from tfperf.arrays import BoolMask, Float64Array, Int64Array
 from tfperf.report.style import BAND, MEAN, REPLICA, SECOND, THIRD, make_axes_grid
-from tfperf.workloads.pdf.report.bands import compute_loss_quantiles, hold_last_values, select_rows
+from tfperf.workloads.pdf.report.bands import compute_loss_quantiles, extend_last_values, select_rows
 from tfperf.workloads.pdf.results.record import FitResult
 
 BINS = 24
@@ -106,7 +106,7 @@ def _draw_loss(axis: Axes, step: Int64Array, losses: Float64Array, selected: Boo
     axis.fill_between(
         step, low, high, color=BAND, alpha=0.55, linewidth=0, label="68 %, stopped ones at their last values"
     )
-    held = hold_last_values(losses)
+    held = extend_last_values(losses)
     lines = [np.column_stack([step, held[:, r]]) for r in select_rows(selected, LINES)]
     axis.add_collection(LineCollection(lines, colors=REPLICA, linewidths=0.4, alpha=0.5, label="some replicas"))
     axis.plot(step, median, color=MEAN, linewidth=1.4, label="median")
