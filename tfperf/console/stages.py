@@ -18,7 +18,7 @@ from tfperf.console.words import say, to_one_line
 LOGGER = logging.getLogger(__name__)
 WARNING = "warning: "  # how a line begins that is one
 PLAIN_SECONDS = 10.0  # between two lines of a training that are not on a terminal
-DAYS_FROM = 2 * 86_400.0  # s, below which a time is told in hours
+DAYS_FROM = 86_400.0  # s, below which a time is told in hours
 COUNT_SECONDS = 1.0  # between two lines of one stage there
 
 

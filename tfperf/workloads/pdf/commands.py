@@ -104,7 +104,7 @@ def import_nnpdf(
 
 
 @click.command("join-packs")
-@click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
 def join_packs(packs: tuple[Path, ...], output: Path) -> None:
     """Make one data pack of several PACKS on one grid; systematic errors of one name are correlated between them."""

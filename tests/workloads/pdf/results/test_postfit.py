@@ -60,10 +60,10 @@ def test_a_large_chi2_is_named_with_value_and_limit():
     chi2[6] = 1.5
     report = veto_replicas(make(chi2_experimental=chi2))
     assert report.passed == tuple(i for i in range(1, 41) if i != 7)
-    limit = np.mean(chi2) + 4 * np.std(chi2)
-    assert report.failures == (Failure(7, "chi2", 1.5, pytest.approx(limit)),)  # type: ignore[arg-type]
     rest = np.delete(chi2, 6)
-    assert report.limits["chi2"].limit == pytest.approx(np.mean(rest) + 4 * np.std(rest))
+    limit = np.mean(rest) + 4 * np.std(rest)
+    assert report.failures == (Failure(7, "chi2", 1.5, pytest.approx(limit)),)  # type: ignore[arg-type]
+    assert report.limits["chi2"].limit == pytest.approx(limit)
 
 
 def test_what_hides_behind_a_larger_one_falls_in_the_next_round():
@@ -103,7 +103,7 @@ def test_a_sum_rule_that_does_not_converge_is_named_by_its_flavour():
 
 def test_results_without_integrability_are_judged_by_the_rest():
     report = veto_replicas(make(integrability=None))
-    assert len(report.passed) == 40 and "no integrability numbers" in rendered(report)
+    assert len(report.passed) == 40 and "no integrability numbers" in " ".join(rendered(report).split())
 
 
 def test_exactly_so_many_are_chosen_and_counted_anew(tmp_path):

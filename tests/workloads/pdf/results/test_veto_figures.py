@@ -20,7 +20,7 @@ from tfperf.workloads.pdf.results.veto_figures import (
 REFERENCE = Path(__file__).parent / "veto_figures.json"
 
 
-def make_curves(x, replica):
+def make_curves(x: np.ndarray, replica: int) -> np.ndarray:
     """x f (8, X) of made-up replicas: powers at both ends, and waves."""
     rows = []
     for number in range(len(EVOLUTION)):

@@ -107,7 +107,7 @@ def compute_extra_root(path: Path, datasets: Sequence[Dataset]) -> Float64Array:
 
     File as in `read_fitted_extra`. Raises: PackError.
     """
-    values, vectors = _decompose(read_fitted_extra(path, datasets), path)
+    values, vectors = _find_eigenvectors(read_fitted_extra(path, datasets), path)
     root: Float64Array = (vectors * np.sqrt(values)) @ vectors.T
     return root
 
@@ -162,12 +162,12 @@ def _read_extra(path: Path) -> tuple[Float64Array, list[str], list[int]]:
 
 def _factorise(matrix: Float64Array, path: Path) -> Float64Array:
     """Columns V with V V^T = matrix up to rounding; PackError for a matrix with negative eigenvalues."""
-    values, vectors = _decompose(matrix, path)
+    values, vectors = _find_eigenvectors(matrix, path)
     columns: Float64Array = vectors * np.sqrt(values)
     return columns
 
 
-def _decompose(matrix: Float64Array, path: Path) -> tuple[Float64Array, Float64Array]:
+def _find_eigenvectors(matrix: Float64Array, path: Path) -> tuple[Float64Array, Float64Array]:
     """Eigenvalues (K) above rounding, and their vectors (N, K); PackError for a matrix with negative ones."""
     values, vectors = np.linalg.eigh(matrix)
     rounding = len(values) * np.finfo(np.float64).eps * np.abs(values).max(initial=0)

@@ -215,8 +215,8 @@ def _build_stored_set(
     measured = commondata.read_measurements(record, rows)
     if chosen.factors:
         errors = [find_relative_errors(each) for each in factors]
-        errors = [one if numbers[n] is None else one[np.searchsorted(numbers[n], rows)]
-                  for n, one in zip(names, errors, strict=True)]  # fmt: skip
+        for place, given in enumerate(numbers[name] for name in names):
+            errors[place] = errors[place] if given is None else errors[place][np.searchsorted(given, rows)]
         values = [predict_toy(axes, axes[name], grid) for name in names]
         relative = combine_errors(chosen.operation, values, errors)
         measured = add_error(measured, f"{record.name}_CFACTORS_UNCORR", relative * np.abs(measured["cv"]))

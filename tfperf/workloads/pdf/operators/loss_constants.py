@@ -109,15 +109,16 @@ def build_folded(
     rest = [i for i, d in enumerate(problem.datasets) if not is_linear(d)]
     number = {i: k for k, i in enumerate(rest)}
     blocks = [[number[i] for i in block if i in number] for block in problem.blocks]
-    observables = problem.memo.get(
-        "rest", (problem.datasets, problem.pack),
-        lambda: compile_observables(
+    is_watched = problem.observables.has_watched_denominators
+
+    def compile_rest() -> Observables:
+        found = compile_observables(
             [problem.datasets[i] for i in rest], problem.pack.positivity, problem.observables.nodes,
             [b for b in blocks if b],
-        ),
-    )  # fmt: skip
-    if problem.observables.has_watched_denominators:
-        observables = observables.watch_denominators(compute_toy_pdf(problem.pack.x))
+        )  # fmt: skip
+        return found.watch_denominators(compute_toy_pdf(problem.pack.x)) if is_watched else found
+
+    observables = problem.memo.get("rest", (problem.datasets, problem.pack, is_watched), compile_rest)
     points = _make_points(problem, ~linear, observables, small.rest)
     if hadronic is not None:
         points = _add_core(
