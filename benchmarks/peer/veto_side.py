@@ -1,8 +1,8 @@
-"""Arc lengths and integrability of made-up PDFs by NNPDF's own code, for tests/: run by an interpreter that has nnpdf.
+"""Arc lengths and integrability of made-up PDFs by NNPDF's own code: what the tests hold tfperf's against.
 
     python -m benchmarks.peer.veto_side > tests/workloads/pdf/results/veto_figures.json
 
-The curves are those of tests/workloads/pdf/results/test_veto_figures.py. Nothing of the package is copied.
+Run by an interpreter that has nnpdf, from the repository's root. Nothing of the package is copied.
 """
 
 import json
@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tests.workloads.pdf.results.test_veto_figures import make_curves
-from tfperf.workloads.pdf.results.record import EVOLUTION
-from tfperf.workloads.pdf.results.veto_figures import ARC_FLAVOURS, INTEGRABLE
+from tests.workloads.pdf.results.curves import FLAVOURS, make_curves
 
 REPLICAS, Q0 = 4, 1.65
-NAMES = {"sigma": r"\Sigma", "g": "g"}  # of the package; all others are capitals
+ARC_FLAVOURS = ("sigma", "g", "v", "v3", "v8")
+INTEGRABLE = ("v", "t3", "v3", "t8", "v8")
+NAMES = {"sigma": "\\Sigma", "g": "g"}  # of the package; all others are capitals
 
 
 def main() -> None:
@@ -29,16 +29,13 @@ def main() -> None:
         """What the package evaluates a PDF by, for the curves."""
         x = grid[1]
         nodes.extend(x.tolist())
-        names = {NAMES.get(name, name.upper()): row for row, name in enumerate(EVOLUTION)}
+        names = {NAMES.get(name, name.upper()): row for row, name in enumerate(FLAVOURS)}
         rows = [names[name] for name in flavours]
         return SimpleNamespace(grid_values=MCStats(np.stack([make_curves(x, r)[rows] for r in range(REPLICAS)])))
 
     arclength.xplotting_grid = make_grid
     pdf = SimpleNamespace(get_members=lambda: REPLICAS, stats_class=MCStats)
-    lengths = (
-        arclength.arc_lengths.__wrapped__ if hasattr(arclength.arc_lengths, "__wrapped__") else arclength.arc_lengths
-    )
-    found = lengths(pdf, [Q0], "evolution", list(ARC_FLAVOURS))
+    found = arclength.arc_lengths(pdf, [Q0], "evolution", list(ARC_FLAVOURS))
     sums = arclength.integrability_number(pdf, [Q0], flavours=[name.upper() for name in INTEGRABLE])
     print(json.dumps({
         "made_by": "nnpdf 4.1.5, validphys.arclength", "basis": "evolution", "Q0_GeV": Q0,

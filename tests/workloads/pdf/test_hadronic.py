@@ -106,7 +106,7 @@ def test_any_set_is_cut_in_its_own_columns(tmp_path):
         is_high = every[name].kin[:, 1] >= 60
         assert len(dataset.cv) == (is_high if "mass" in dataset.kin_names else ~is_high).sum(), name
     for cuts, words in (
-        ("columns: {y: [1, 2]}", "data.sets.0.cuts.columns.y: got nothing; DY has no such column"),
+        ("columns: {y: [1, 2]}", "data.sets.0.cuts.columns.y: got [1, 2]; DY has no such column; allowed: rapidity"),
         ("columns: {mass: [70, 60]}", "must be [low, high] with low <= high"),
         ("columns: {mass: [1000, null]}", "no point of DY passes"),
     ):

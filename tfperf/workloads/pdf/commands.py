@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfperf.console.options import RUN, FiniteRange, add_training_options
-from tfperf.console.words import show_text
+from tfperf.console.words import say, show_text
+from tfperf.errors import UserError
 
 if TYPE_CHECKING:
     from tfperf.workloads.pdf.card import Card
@@ -59,8 +60,12 @@ def postfit(run: Path, count: int | None) -> None:
 
     report = apply_postfit(run, count=count)
     show(make_veto_table(report))
-    if report.chosen:
+    if not report.chosen:
+        return
+    try:
         show_text(describe_run(write_survivor_report(run).summary))
+    except UserError as error:  # the vetoes count all the same
+        say(f"warning: the report is not written anew on these replicas: {error}")
 
 
 @click.command("export-lhapdf")

@@ -345,7 +345,7 @@ def test_correction_factors_multiply_rows_and_their_errors_enter_the_covariance(
 
 def test_factors_that_nnpdf_data_has_are_found_there(tables, tmp_path):
     make(tables, "LHCB_DY_7TEV", 17, [(100, 100)], x=grid_nodes(3), hadrons=(2212, 2212))
-    output = import_nnpdf(tables, ["LHCB_Z0_7TEV_MUON_Y:legacy+NRM"], tmp_path / "pack.h5")
+    output = import_nnpdf(tables, ["LHCB_Z0_7TEV_MUON_Y+NRM"], tmp_path / "pack.h5")
     found, rows = predictions(output, "LHCB_Z0_7TEV_MUON_Y")
     with h5py.File(output) as file:
         factors = file["LHCB_Z0_7TEV_MUON_Y"].attrs["cfactor NRM LHCB_DY_7TEV"][:, 0]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.workloads.pdf.results.curves import FLAVOURS, make_curves
 from tfperf.workloads.pdf.results.record import EVOLUTION
 from tfperf.workloads.pdf.results.veto_figures import (
     ARC_FLAVOURS,
@@ -20,19 +21,10 @@ from tfperf.workloads.pdf.results.veto_figures import (
 REFERENCE = Path(__file__).parent / "veto_figures.json"
 
 
-def make_curves(x: np.ndarray, replica: int) -> np.ndarray:
-    """x f (8, X) of made-up replicas: powers at both ends, and waves."""
-    rows = []
-    for number in range(len(EVOLUTION)):
-        low, high = 0.05 + 0.12 * number - 0.01 * replica, 3.0 + 0.4 * number + 0.1 * replica
-        wave = 1 + 0.2 * np.sin((3 + replica + number) * x) * np.exp(-x)
-        rows.append((1.5 + 0.3 * number) * x**low * (1 - x) ** high * wave)
-    return np.array(rows)
-
-
 def test_lengths_and_sums_are_those_of_nnpdf():
     reference = json.loads(REFERENCE.read_text())
     replicas = len(reference["arc_lengths"])
+    assert FLAVOURS == EVOLUTION
     assert reference["arc_flavours"] == list(ARC_FLAVOURS) and reference["integrable"] == list(INTEGRABLE)
     np.testing.assert_allclose(reference["x"], VETO_X, rtol=1e-13)
     curves = np.stack([make_curves(VETO_X, replica) for replica in range(replicas)])
