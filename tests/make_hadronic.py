@@ -116,6 +116,20 @@ def evaluate(one, pdf):
     return sum(values[:, :, c] @ named[f] for c, (f,) in enumerate(one.channels))
 
 
+DIVISORS = {"RATIO": (1,), "ASY": (0, 1), "SMN": (2, 3), "COM": range(10, 20)}  # tables that are added and divided by
+
+
+def sum_negative_denominators(datasets, pdf, reference):
+    """By how much denominators are below zero, in units of those of a reference, by slow sums."""
+    total = 0.0
+    for dataset in (one for one in datasets if one.operation in DIVISORS):
+        tables = [dataset.tables[number] for number in DIVISORS[dataset.operation]]
+        value, unit = (sum(evaluate(table, one) for table in tables) for one in (pdf, reference))
+        unit = np.abs(unit)
+        total += (np.maximum(0, -value) / np.maximum(unit, 1e-6 * unit.max())).sum()
+    return total
+
+
 def predictions(datasets, pdf):
     """Predictions of all sets, one after the other."""
     out = []

@@ -75,7 +75,7 @@ def make_replicas(rng, count, failed, steps):
         best_step=np.where(np.array(status) == "no_positivity", -1, stop - steps // 10), stop_step=stop,
         chi2_training=chi2 + 0.9, chi2_validation=chi2 + 1.1 + 0.05 * rng.normal(size=count), chi2_experimental=chi2,
         positivity=np.where(np.array(status) == "no_positivity", 3e-4, 0.0),
-        arc_length=1 + rng.uniform(size=(count, len(EVOLUTION))),
+        arc_length=1 + rng.uniform(size=(count, len(EVOLUTION))), integrability=rng.uniform(0, 0.4, size=(count, 5)),
     )  # fmt: skip
 
 
@@ -103,6 +103,7 @@ def make_summary(result, converged):
             "xla": True, "steps_per_call": 200, "threads": 2, "precision": "float32", "form": "shared",
             "devices": ["CPU:0"], "tried": [{"xla": True, "ms": 5.5}, {"xla": False, "ms": 7.25}],
         },
+        "pack": {"order": "NLO", "alphas_mz": 0.118, "mc": 1.51, "mb": 4.92},
         "versions": {"python": "3.11.7", "tensorflow": "2.21.0", "numpy": "2.4.6", "tfperf": "0.1.0"},
     }  # fmt: skip
 

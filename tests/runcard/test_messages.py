@@ -68,7 +68,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_lines(tmp_path):
         ("engine: {form: fold}", "engine.form: got 'fold'; allowed: auto, shared, folded; did you mean `folded`?"),
         ("engine: {tolerance: -1e-3}", "engine.tolerance: got -1e-3; must be a number from 0 to 100"),
         ("engine: {check_every: 0}", "engine.check_every: got 0; must be a whole number from 1 to 100000000"),
-        ("engine: {on_violation: stop}", "engine.on_violation: got 'stop'; allowed: raise_rank, fail"),
+        ("engine: {on_violation: stop}", "engine.on_violation: got 'stop'; allowed: raise_rank, refit, fail"),
         ("engine: {xla: 'True'}",
          "engine.xla: got 'True'; allowed: auto, true, false; did you mean `True` without quotes?"),
         ("engine: {threads: 0}", "engine.threads: got 0; must be auto, measure or a whole number from 1 to 1024"),

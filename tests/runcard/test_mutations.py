@@ -57,6 +57,8 @@ def any_value_is_allowed(name: str) -> bool:
         "use_ema",
         "centered",
         "tf32",
+        "sample_extra",
+        "denominators",
     ) or name.startswith(("data.exclude.", "positivity.sets."))
 
 

@@ -139,7 +139,8 @@ def test_replicas_are_ids_and_go_back_to_their_shortest_form(given, kept, tmp_pa
 def test_the_resolved_card_shows_every_default(tmp_path):
     tree = yaml.safe_load(dump_card(load_card(write(tmp_path, SHORT))))
     assert list(tree["model"]["exponents"]) == list(FITTED)
-    assert tree["positivity"] == {"sets": "all", "initial": 100.0, "final": 1e6, "threshold": 1e-6}
+    wanted = {"sets": "all", "denominators": True, "initial": 100.0, "final": 1e6, "threshold": 1e-6}
+    assert tree["positivity"] == wanted
     assert tree["train"]["optimizer"]["clipnorm"] == 6.073e-6
     assert tree["closure"] is None
 

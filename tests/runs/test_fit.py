@@ -227,7 +227,10 @@ def test_extra_covariance_cannot_vanish_from_a_run(tmp_path):
         file["rows"] = np.concatenate([d.cuts for d in problem.datasets])
     extra = ["covariance.extra=extra.h5"]
     with_extra = load_card(card, extra)
-    both = [build_problem(c, select(c), (1, 2)) for c in (load_card(card), with_extra)]
+    plain = load_card(card, [*extra, "covariance.sample_extra=false"])
+    both = [build_problem(c, select(c), (1, 2)) for c in (load_card(card), plain)]
+    sampled = build_problem(with_extra, select(with_extra), (1, 2))
+    assert np.all(sampled.data != both[1].data) and np.array_equal(sampled.training, both[1].training)
     for name in (d.name for d in both[0].datasets):  # the same noise and splits, in whatever order the sets come
         rows = [p.sets[name] for p in both]
         np.testing.assert_array_equal(both[0].data[:, rows[0]], both[1].data[:, rows[1]])

@@ -167,7 +167,8 @@ def test_cuts_of_a_hadronic_set(tmp_path):
     make_hadronic_pack(tmp_path / "pack.h5")
     text = "replicas: 3\ndata:\n  pack: pack.h5\n  sets:\n  - {name: DY, cuts: {q2_min: 40}}\ntrain: {steps: 20}\n"
     assert check(tmp_path, text) == [
-        "5: data.sets.0.cuts: got a mapping; the tables of DY are hadronic: it has no x and Q2 to cut on"
+        "5: data.sets.0.cuts: got a mapping; the tables of DY are hadronic: it has no x and Q2 to cut on; "
+        "`columns` cuts on rapidity, mass"
     ]
 
 

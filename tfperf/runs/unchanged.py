@@ -60,6 +60,8 @@ def refuse_changed(path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[st
     Files are compared by their hashes alone, so that a run may be moved with its data.
     """
     old, new = _read_card(path / CARD, kind), _select_comparable(parse_plain(dump_card(card)), kind)
+    if state.version == OLD:
+        new = _select_known(new, old)
     faults = _list_differences(old, new) if old != new else []
     changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
     faults += [f"{key}: not the file that the run began with" for key in changed]
@@ -90,6 +92,15 @@ def _select_comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
             elif (*outer, key) in kind.files or not kind.folders[*outer, key]:
                 mapping.pop(key, None)
     return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.uncompared_keys)}
+
+
+def _select_known(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """A card's tree without the keys that another one, of an earlier version, does not know."""
+    return {
+        key: _select_known(value, old[key]) if isinstance(value, dict) and isinstance(old[key], dict) else value
+        for key, value in new.items()
+        if key in old
+    }
 
 
 def _list_differences(old: Any, new: Any) -> list[str]:

@@ -3,7 +3,7 @@ import pytest
 
 from tests import reference
 from tfperf.workloads.pdf.data.covariance import CovarianceMatrix
-from tfperf.workloads.pdf.evaluate import _compute_chi2, _compute_total_chi2
+from tfperf.workloads.pdf.mean_results import _compute_chi2, _compute_total_chi2
 from tfperf.workloads.pdf.operators.woodbury import build_whitening, find_components
 
 SETS = [slice(0, 4), slice(4, 9), slice(9, 11), slice(11, 14)]

@@ -10,6 +10,7 @@ from tests import make_hadronic as hadronic
 from tests import reference
 from tests.train.problems import make_ensemble, make_losses, make_problem, reduced_to
 from tfperf.errors import CardError
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.forms import RAISE, Chi2Form, build_form, list_forms
 from tfperf.workloads.pdf.prior import sample_pdfs
 
@@ -41,7 +42,9 @@ class Truth:
         return residual @ self.inverses[2 * r + half] @ residual
 
     def positivity(self, pdf):
-        return sum(np.maximum(0, -hadronic.evaluate(p.table, pdf)).sum() for p in self.problem.pack.positivity)
+        sets = sum(np.maximum(0, -hadronic.evaluate(p.table, pdf)).sum() for p in self.problem.pack.positivity)
+        toy = compute_toy_pdf(self.problem.pack.x)
+        return sets + hadronic.sum_negative_denominators(self.problem.datasets, pdf, toy)
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +84,9 @@ def test_losses_are_those_of_dense_covariances(case, form):
     negative = losses(on_nodes(problem, losses, -pdf)).positivity.numpy()
     np.testing.assert_allclose(negative, [truth.positivity(-p) for p in pdf], rtol=1e-10)
     assert (negative > 0).all(), "no penalty at all: the comparison shows little"
+    toy, datasets = compute_toy_pdf(problem.pack.x), problem.datasets
+    watched = [hadronic.sum_negative_denominators(datasets, -p, toy) for p in pdf]
+    assert min(watched) > 0.1, "no denominator below zero: the comparison shows little"
 
 
 @pytest.mark.parametrize("xla", [False, True])

@@ -12,6 +12,7 @@ from tests import reference
 from tests.make_pack import make_card
 from tfperf.cli import main
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 
@@ -56,6 +57,7 @@ def test_numbers_of_each_dataset_are_those_of_all_flavours_and_dense_covariances
             want = reference.chi2(y - problem.data[r], cov, mask) / mask.sum()
             assert getattr(result.replicas, f"chi2_{name}")[r] == pytest.approx(want, rel=1e-9)
         penalty = sum(np.maximum(0, -hadronic.evaluate(p.table, pdf)).sum() for p in problem.pack.positivity)
+        penalty += hadronic.sum_negative_denominators(problem.datasets, pdf, compute_toy_pdf(problem.pack.x))
         assert result.replicas.positivity[r] == pytest.approx(penalty, rel=1e-9, abs=1e-12)
 
 
@@ -83,3 +85,30 @@ def test_cuts_of_x_and_q2_leave_hadronic_sets_whole_and_are_refused_where_asked_
         assert result.exit_code == 2 and "Traceback" not in result.output
         assert "data.sets.1.cuts: got a mapping; the tables of DY are hadronic: it has no x and Q2" in result.output
     assert not (tmp_path / "run" / "results.h5").exists()
+
+
+def test_any_set_is_cut_in_its_own_columns(tmp_path):
+    hadronic.make_pack(tmp_path / "pack.h5")
+    card = make_card(tmp_path)
+
+    def choose(*overrides):
+        return {d.name: d for d in select(load_card(card, list(overrides))).pack.datasets}
+
+    every = choose()
+    middle = float(np.median(every["DY"].kin[:, 1]))
+    cut = choose(f"data.sets=[{{name: DY, cuts: {{columns: {{mass: [{middle}, null]}}}}}}, {{name: DIS}}]")
+    keep = every["DY"].kin[:, 1] >= middle
+    np.testing.assert_array_equal(cut["DY"].cuts, every["DY"].cuts[keep])
+    np.testing.assert_array_equal(cut["DY"].tables[0].read_values(), every["DY"].tables[0].read_values()[keep])
+    assert len(cut["DIS"].cv) == len(every["DIS"].cv)
+    both = choose("data.cuts={columns: {mass: [60, null], Q2: [null, 60]}}")
+    for name, dataset in both.items():
+        is_high = every[name].kin[:, 1] >= 60
+        assert len(dataset.cv) == (is_high if "mass" in dataset.kin_names else ~is_high).sum(), name
+    for cuts, words in (
+        ("columns: {y: [1, 2]}", "data.sets.0.cuts.columns.y: got [1, 2]; DY has no such column; allowed: rapidity"),
+        ("columns: {mass: [70, 60]}", "must be [low, high] with low <= high"),
+        ("columns: {mass: [1000, null]}", "no point of DY passes"),
+    ):
+        result = CliRunner().invoke(main, ["check", str(card), "--set", f"data.sets=[{{name: DY, cuts: {{{cuts}}}}}]"])
+        assert result.exit_code == 2 and words in result.output, result.output

@@ -30,7 +30,13 @@ OTHER = [
     "data.sets=[{name: BBB_RATIO}, {name: AAA_F2, weight: 4.0}, {name: CCC_ASY, training_fraction: 1}]",
     "integrability.nodes=3",
 ]  # fmt: skip
-NO_PENALTIES = [*NADAM, "positivity.sets=none", "integrability.nodes=0", "data.training_fraction=1.0"]
+NO_PENALTIES = [
+    *NADAM,
+    "positivity.sets=none",
+    "positivity.denominators=false",
+    "integrability.nodes=0",
+    "data.training_fraction=1.0",
+]
 HADRONIC = [*NADAM, "data.sets=[{name: AAA_F2}, {name: HHH_PT}, {name: BBB_RATIO}, {name: HHH_NORM}]"]
 CHANNELS = [("sigma", "sigma"), ("sigma", "v3"), ("g", "g"), ("v", "v35"), ("t8", "t24")]
 

@@ -121,10 +121,15 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Positivity:
-    """Penalty sum(max(0, -prediction)) over the positivity sets, and the gate on it."""
+    """Penalty sum(max(0, -prediction)) over positivity sets and denominators, and the gate on it."""
 
     sets: Literal["all", "none"] | Annotated[Names, Field(min_length=1)] = Field(
         default="all", description="positivity sets of the pack: all, none, or a list of names"
+    )
+    denominators: bool = Field(
+        default=True,
+        description="whether denominators of ratios and asymmetries must not be negative, too, in units of those of "
+        "a toy PDF",
     )
     initial: Multiplier = Field(default=100.0, description="multiplier at the first step")
     final: Multiplier = Field(default=1e6, description="multiplier at the last step; geometric in between")

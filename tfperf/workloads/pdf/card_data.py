@@ -12,6 +12,8 @@ from tfperf.runcard.types import MAX_NAMES, STRICT, Folder, Fraction, Name, Name
 
 Scale = Annotated[float, Field(ge=0, le=1e12)]  # of a collision, in GeV2; the largest so far are below 1e9
 Weight = Annotated[float, Field(ge=1e-9, le=1e9)]
+Limit = Annotated[float, Field(ge=-1e15, le=1e15)]  # of a kinematic variable, in its own unit
+Limits = tuple[Limit | None, Limit | None]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -23,6 +25,10 @@ class Cuts:
     q2_min: Scale | None = Field(default=None, description="smallest Q2")
     q2_max: Scale | None = Field(default=None, description="largest Q2")
     w2_min: Scale | None = Field(default=None, description="smallest W2 = Q2 (1 - x) / x")
+    columns: Annotated[dict[Name, Limits], Field(max_length=MAX_NAMES)] = Field(
+        default_factory=dict,
+        description="[low, high] of kinematic columns by their names in the pack, null: no limit; for any set",
+    )
 
     @model_validator(mode="after")
     def _refuse_faults(self) -> Self:
@@ -34,6 +40,14 @@ class Cuts:
             smallest, largest = getattr(self, low), getattr(self, high)
             if smallest is not None and largest is not None and largest < smallest:
                 yield Fault(high, largest, f"must be at least {low} = {smallest:g}")
+        for name, (least, most) in self.columns.items():
+            if least is not None and most is not None and most < least:
+                yield Fault(f"columns.{name}", [least, most], "must be [low, high] with low <= high")
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether it limits x, Q2 or W2, which only deep-inelastic sets have."""
+        return any(one is not None for one in (self.x_min, self.x_max, self.q2_min, self.q2_max, self.w2_min))
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -59,7 +73,10 @@ class Data:
     training_fraction: Fraction = Field(
         default=0.75, description="share of each set's points that trains, the rest validates"
     )
-    cuts: Cuts = Field(default_factory=Cuts, description="kinematic cuts on all deep-inelastic sets")
+    cuts: Cuts = Field(
+        default_factory=Cuts,
+        description="kinematic cuts on all deep-inelastic sets; those on columns on all sets that have them",
+    )
     t0: Folder = Field(
         default="pack", description="predictions that scale multiplicative errors: pack, none, fit, or a run folder"
     )
@@ -81,3 +98,4 @@ class Covariance:
     """What is added to the experimental covariance."""
 
     extra: Path | None = Field(default=None, description="HDF5 file with a theory covariance, relative to the card")
+    sample_extra: bool = Field(default=True, description="whether pseudo-data fluctuate by it, too")

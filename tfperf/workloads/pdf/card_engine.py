@@ -49,8 +49,10 @@ class Engine:
         description="how far chi2 per point may be off, times max(1, chi2 per point), for speed; 0: exact to rounding",
     )
     check_every: Step = Field(default=1000, description="steps between comparisons with the exact chi2")
-    on_violation: Literal["raise_rank", "fail"] = Field(
-        default="raise_rank", description="what happens where chi2 leaves the tolerance: go on more exactly, or stop"
+    on_violation: Literal["raise_rank", "refit", "fail"] = Field(
+        default="raise_rank",
+        description="where chi2 leaves the tolerance; raise_rank: go on more exactly, and fit replicas that "
+        "are still off at their best weights again, exactly; refit: only that; fail: stop",
     )
     products: Literal["auto", "grouped", "joined", "padded"] = Field(
         default="auto",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfperf.console.options import RUN, FiniteRange, add_training_options
-from tfperf.console.words import show_text
+from tfperf.console.words import say, show_text
+from tfperf.errors import UserError
 
 if TYPE_CHECKING:
     from tfperf.workloads.pdf.card import Card
@@ -48,23 +49,39 @@ def load_closure_card(path: Path, overrides: Sequence[str]) -> "Card":
 
 @click.command()
 @RUN
-def postfit(run: Path) -> None:
-    """Apply the usual vetoes to the replicas of RUN and name who failed; export-lhapdf then leaves these out."""
+@click.option("-n", "count", type=click.IntRange(1), help="Take exactly so many of those that pass, the first ones.")
+def postfit(run: Path, count: int | None) -> None:
+    """Apply NNPDF's vetoes to the replicas of RUN and name who failed; its report, and export-lhapdf, then leave these
+    out."""
     from tfperf.console.screen import show
+    from tfperf.workloads.pdf.report.chi2 import describe_run
     from tfperf.workloads.pdf.results.postfit import apply_postfit, make_veto_table
+    from tfperf.workloads.pdf.survivors import write_survivor_report
 
-    show(make_veto_table(apply_postfit(run)))
+    report = apply_postfit(run, count=count)
+    show(make_veto_table(report))
+    if not report.chosen:
+        return
+    try:
+        show_text(describe_run(write_survivor_report(run).summary))
+    except UserError as error:  # the vetoes count all the same
+        say(f"warning: the report is not written anew on these replicas: {error}")
 
 
 @click.command("export-lhapdf")
 @RUN
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=".", help="Folder that the grid set goes to.")
 @click.option("--name", help="Name of the set; the run directory's name by default.")
-def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
+@click.option(
+    "--theory", multiple=True, metavar="KEY=VALUE",
+    help="order, alphas_mz, mc, mb, mz or mt [GeV], where the data pack does not say them.",
+)  # fmt: skip
+def export_lhapdf(run: Path, output: Path, name: str | None, theory: tuple[str, ...]) -> None:
     """Write the PDFs of RUN as an LHAPDF grid set."""
     from tfperf.workloads.pdf.results.lhapdf import export
 
-    show_text(f"{export(run, output, name)}")
+    given = dict(one.partition("=")[::2] for one in theory)
+    show_text(f"{export(run, output, name, theory=given)}")
 
 
 _add_cut_option = partial(click.option, type=FiniteRange(0, 1e12), show_default=True)
@@ -76,12 +93,29 @@ _add_cut_option = partial(click.option, type=FiniteRange(0, 1e12), show_default=
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
 @_add_cut_option("--q2-min", default=3.49, help="Deep-inelastic points above it [GeV2].")
 @_add_cut_option("--w2-min", default=12.5, help="The same for W2 [GeV2].")
-def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
-    """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
+@click.option("--drop-photon", is_flag=True, help="Take the photon density as zero where tables need it.")
+def import_nnpdf(
+    tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float, drop_photon: bool
+) -> None:
+    """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT).
+
+    Correction factors are named after a set: NAME:VARIANT+QCD+NRM.
+    """
     from tfperf.workloads.pdf.data.commondata import KinematicCuts
     from tfperf.workloads.pdf.data.nnpdf import import_nnpdf as import_tables
 
-    show_text(f"{import_tables(tables, sets, output, KinematicCuts(q2_min=q2_min, w2_min=w2_min))}")
+    cuts = KinematicCuts(q2_min=q2_min, w2_min=w2_min)
+    show_text(f"{import_tables(tables, sets, output, cuts, drop_photon)}")
 
 
-COMMANDS = (closure, postfit, export_lhapdf, import_nnpdf)
+@click.command("join-packs")
+@click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
+def join_packs(packs: tuple[Path, ...], output: Path) -> None:
+    """Make one data pack of several PACKS on one grid; systematic errors of one name are correlated between them."""
+    from tfperf.workloads.pdf.data.join import join_packs as join
+
+    show_text(f"{join(packs, output)}")
+
+
+COMMANDS = (closure, postfit, export_lhapdf, import_nnpdf, join_packs)

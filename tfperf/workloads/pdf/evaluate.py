@@ -5,22 +5,26 @@ What grows with the replicas times more than the points is made for a few replic
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from tfperf.arrays import Float64Array, Indices, Int32Array, Int64Array, ReplicaWeights
+from tfperf.arrays import Float64Array, Int32Array, Int64Array, ReplicaWeights
 from tfperf.train.stopping import ReplicaState
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.data.covariance import CovarianceMatrix
+from tfperf.workloads.pdf.mean_results import compute_chi2_summary, make_datasets
 from tfperf.workloads.pdf.merge import ReplicaArrays, merge, select_arrays
 from tfperf.workloads.pdf.model import PDF
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.operators.threads import one_thread
-from tfperf.workloads.pdf.operators.woodbury import build_whitening, find_components
-from tfperf.workloads.pdf.results.arclength import compute_arc_lengths
-from tfperf.workloads.pdf.results.record import CONVERGED, DatasetResult, FitResult, ReplicaHistory, Replicas
+from tfperf.workloads.pdf.operators.woodbury import build_whitening
+from tfperf.workloads.pdf.results.record import CONVERGED, FitResult, ReplicaHistory, Replicas
+from tfperf.workloads.pdf.results.veto_figures import (
+    ARC_X,
+    INTEGRABILITY_X,
+    VETO_X,
+    compute_arc_lengths,
+    compute_integrability,
+)
 
 TOGETHER = 50  # replicas
 
@@ -68,30 +72,11 @@ def evaluate_pdf(card: Card, weights: ReplicaWeights, x: Float64Array) -> Float6
     return out
 
 
-def _compute_dense_chi2(covariance: CovarianceMatrix, residual: Float64Array) -> float:
-    """r^T C^-1 r by Cholesky, with no form that the fit uses."""
-    used = CovarianceMatrix(covariance.diagonal, covariance.columns[:, covariance.columns.any(axis=0)])
-    # what is not finite goes through: it belongs to a fit that failed
-    whitened = solve_triangular(np.linalg.cholesky(used.to_dense()), residual, lower=True, check_finite=False)
-    return float(whitened @ whitened)
-
-
-def _compute_chi2(covariance: CovarianceMatrix, rows: slice | Indices, residual: Float64Array) -> float:
-    """chi2 of some of the points (N), with the covariance of these alone."""
-    return _compute_dense_chi2(CovarianceMatrix(covariance.diagonal[rows], covariance.columns[rows]), residual[rows])
-
-
-def _compute_total_chi2(covariance: CovarianceMatrix, sets: Sequence[slice], residual: Float64Array) -> float:
-    """chi2 of all points; datasets that share no systematic are blocks of the matrix: made one by one."""
-    components = find_components(covariance.columns, sets)
-    rows = (np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in component]) for component in components)
-    return sum(_compute_chi2(covariance, r, residual) for r in rows)
-
-
 def _make_replicas(
     card: Card, problem: Problem, outcome: TrainingOutcome, pdf: Float64Array, predictions: Float64Array
 ) -> Replicas:
     white = build_whitening(problem.covariance, problem.sets)
+    curves = evaluate_pdf(card, outcome.weights, VETO_X)
     masks = problem.training.astype(np.float64)
     residual = predictions - problem.data
 
@@ -109,55 +94,29 @@ def _make_replicas(
         chi2_training=divide_by_points(_apply_in_batches(white.compute_chi2, residual, masks), masks),
         chi2_validation=divide_by_points(_apply_in_batches(white.compute_chi2, residual, 1 - masks), 1 - masks),
         chi2_experimental=white.compute_chi2(predictions - problem.central) / predictions.shape[1],
-        positivity=_apply_in_batches(compute_penalty, pdf), arc_length=compute_arc_lengths(pdf, problem.pack.x),
+        positivity=_apply_in_batches(compute_penalty, pdf), arc_length=compute_arc_lengths(curves[..., : ARC_X.size]),
+        integrability=compute_integrability(curves[..., -len(INTEGRABILITY_X) :]),
     )  # fmt: skip
-
-
-def _make_datasets(problem: Problem, predictions: Float64Array, mean: Float64Array) -> tuple[DatasetResult, ...]:
-    residual = mean - problem.central
-    plain = problem.covariance_no_t0
-    sigma = np.sqrt(plain.diagonal + (plain.columns**2).sum(axis=1))
-    return tuple(
-        DatasetResult(
-            name=d.name, experiment=d.attributes.get("experiment", ""), label=d.attributes.get("label", ""),
-            kin_columns=d.kin_names, kin=d.kin, cv=d.cv, sigma=sigma[s], predictions=predictions[:, s], mean=mean[s],
-            chi2=_compute_chi2(problem.covariance, s, residual) / len(d.cv),
-            chi2_no_t0=_compute_chi2(plain, s, residual) / len(d.cv),
-        )
-        for d, s in zip(problem.datasets, problem.sets.values(), strict=True)
-    )  # fmt: skip
-
-
-def compute_chi2_summary(problem: Problem, datasets: Sequence[DatasetResult], mean: Float64Array) -> dict[str, Any]:
-    """The chi2 entries of report.json, for the prediction of the mean PDF (N)."""
-    sets, n = list(problem.sets.values()), len(mean)
-    residual = mean - problem.central
-    out: dict[str, Any] = {
-        "points": n,
-        "chi2_per_point": _compute_total_chi2(problem.covariance, sets, residual) / n,
-        "chi2_no_t0_per_point": _compute_total_chi2(problem.covariance_no_t0, sets, residual) / n,
-        "chi2_per_dataset": {
-            d.name: {"ndata": len(d.cv), "chi2": d.chi2, "chi2_no_t0": d.chi2_no_t0} for d in datasets
-        },
-        "chi2_blocks_per_point": sum(d.chi2 * len(d.cv) for d in datasets) / n,
-    }
-    if problem.truth is not None:
-        out["chi2_to_truth_per_point"] = _compute_total_chi2(problem.covariance, sets, mean - problem.truth) / n
-    return out
 
 
 @one_thread
-def evaluate(card: Card, problem: Problem, outcome: TrainingOutcome, before: FitResult | None = None) -> FitResult:
+def evaluate(
+    card: Card, problem: Problem, outcome: TrainingOutcome, before: FitResult | None = None,
+    again: Sequence[FitResult] = (),
+) -> FitResult:  # fmt: skip
     """Everything a run records but the timings, of the outcome's replicas and those of a result before.
 
+    again: results of replicas that were fitted once more, which take the place of their own.
     The mean is over the converged replicas, or all when none is.
     """
     arrays = _evaluate_arrays(card, problem, outcome)
     if before is not None:
         arrays = merge(select_arrays(before), arrays)
+    for one in again:
+        arrays = merge(arrays, select_arrays(one))
     good = np.isin(arrays.replicas.status, CONVERGED)
     mean = problem.observables.predict(arrays.pdf[good if good.any() else slice(None)].mean(axis=0))
-    datasets = _make_datasets(problem, arrays.predictions, mean)
+    datasets = make_datasets(problem, arrays, mean)
     return FitResult(
         title=card.title, q0=problem.pack.q0, x=problem.pack.x, pdf=arrays.pdf, weights=arrays.weights,
         replicas=arrays.replicas, datasets=datasets,
@@ -170,4 +129,6 @@ def _evaluate_arrays(card: Card, problem: Problem, outcome: TrainingOutcome) -> 
     predictions = _apply_in_batches(problem.observables.predict, pdf)
     weights = {name: np.asarray(w, np.float64) for name, w in outcome.weights.items()}
     replicas = _make_replicas(card, problem, outcome, pdf, predictions)
-    return ReplicaArrays(pdf, predictions, weights, replicas, outcome.history)
+    return ReplicaArrays(
+        pdf, predictions, weights, replicas, outcome.history, problem.data, problem.training
+    )  # fmt: skip

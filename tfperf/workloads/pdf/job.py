@@ -19,9 +19,15 @@ from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.chunks import choose_chunk_size
 from tfperf.workloads.pdf.data.pack import read_pack_attributes
 from tfperf.workloads.pdf.inputs import average_pdf, read_inputs
-from tfperf.workloads.pdf.kind import T0
+from tfperf.workloads.pdf.kind import EXACT, T0
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
-from tfperf.workloads.pdf.parts import list_failed_replicas, list_new_replicas, make_parts, refuse_other_replicas
+from tfperf.workloads.pdf.parts import (
+    group_neighbours,
+    list_failed_replicas,
+    list_new_replicas,
+    make_parts,
+    refuse_other_replicas,
+)
 from tfperf.workloads.pdf.progress import describe_chunk, describe_replicas
 from tfperf.workloads.pdf.replicas import ReplicaChunk, ReplicaPart, refuse_missing_chunks
 from tfperf.workloads.pdf.report.pool import DrawingPool
@@ -105,11 +111,12 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
         for size, seconds in trained.seconds_per_step.items():
             self.seconds_per_step.setdefault(size, []).extend(seconds)
         self.session.signals.stop_if_asked()  # one that was lost in a callback of native code
+        again = self._fit_exactly(part)
         self.session.progress.show_stage("evaluating")
         with self.watch.measure_stage("write"):
             if own.chunk == own.chunks:
                 self.pool.start()
-            self.result = self._evaluate(problem, trained)
+            self.result = self._evaluate(problem, trained, again)
             if own.chunk < own.chunks:
                 store.write(self.run.path / RESULTS, self.result, self.run.loaded_state.identity)
         if part is parts[-1]:
@@ -125,6 +132,20 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
         folder = self.run.path / T0
         return average_pdf(self.session.fit_within(card, folder, Options(resume=has_run(folder))).result)
 
+    def _fit_exactly(self, part: ReplicaPart) -> list[FitResult]:
+        """Fits without tolerance of those replicas of a part that are beyond it at their best weights."""
+        found = []
+        engine = replace(self.card.engine, tolerance=0.0, form="shared", tf32=False)
+        data = self.card.data if self.card.data.t0 != "fit" else replace(self.card.data, t0=str(self.run.path / T0))
+        for ids in group_neighbours(part.own.tolerance.get("off", ())):
+            words = f"{ids[0]}-{ids[-1]}"
+            card = replace(self.card, title=f"exact fit of replicas {words}", replicas=ids, engine=engine, data=data)
+            folder = self.run.path / EXACT / words
+            found.append(self.session.fit_within(card, folder, Options(resume=has_run(folder))).result)
+        if found:
+            part.own.tolerance |= {"refitted": part.own.tolerance["off"], "off": [], "violated": False}
+        return found
+
     def _train(self, part: ReplicaPart, problem: Problem) -> "TrainedPart":
         progress = self.session.progress
         silence_tensorflow()
@@ -139,13 +160,13 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
             self.run, self.card, part, problem, startup, self.watch, self.session.signals, show, progress
         )  # fmt: skip
 
-    def _evaluate(self, problem: Problem, trained: "TrainedPart") -> FitResult:
+    def _evaluate(self, problem: Problem, trained: "TrainedPart", again: Sequence[FitResult]) -> FitResult:
         """The exact result of all parts together."""
         from tfperf.workloads.pdf.evaluate import evaluate
 
         there = self.run.has_finished_parts()
         before = store.read(self.run.path / RESULTS, self.run.loaded_state.identity) if there else None
-        return evaluate(self.card, problem, trained.outcome, before)
+        return evaluate(self.card, problem, trained.outcome, before, again)
 
     def _write_report(self, parts: Sequence[ReplicaPart]) -> FitResult:
         """Write all that people read; the timings of the report itself enter report.json last."""

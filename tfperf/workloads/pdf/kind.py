@@ -6,8 +6,9 @@ from tfperf.runcard.types import MAX_STEP
 from tfperf.workloads.pdf.card import Card
 
 NAME = "pdf"
-# in run directories: of a fit that makes its t0 predictions first, that fit's own; what the vetoes said
-T0, POSTFIT = "t0", "postfit.json"
+# in run directories: of a fit that makes its t0 predictions first, that fit's own; what the vetoes said; exact fits of
+# replicas that were too far from exact
+T0, POSTFIT, EXACT = "t0", "postfit.json", "exact"
 KIND = CardKind(
     Grammar(Card),
     {("data", "pack"): "an HDF5 data pack", ("covariance", "extra"): "an HDF5 file"},

@@ -16,7 +16,7 @@ from tfperf.workloads.pdf.card import FITTED, Card
 from tfperf.workloads.pdf.contraction import Contraction, join_columns
 from tfperf.workloads.pdf.operators.folding import FoldedPoints
 from tfperf.workloads.pdf.operators.loss_constants import LossConstants, PointConstants, build_shared
-from tfperf.workloads.pdf.operators.observables import combine
+from tfperf.workloads.pdf.operators.observables import Segment, add_denominator, combine
 from tfperf.workloads.pdf.operators.problem import Problem
 
 HalfChi2 = tuple[tf.Tensor, tf.Tensor]  # of the training points, and of the validation points: (R) each
@@ -65,6 +65,7 @@ class _SegmentConstants:
     inverse_weight: tf.Tensor  # (n) takes the sets' weights out again
     block: int | None
     u: tf.Tensor | None  # (n, k) systematics of the block
+    denominator_scale: tf.Tensor | None  # (n or 1); None: denominators may be negative
 
     def compute_residual(self, raw: Mapping[int, tf.Tensor], data: tf.Tensor) -> tf.Tensor:
         """Prediction - data (R, n), whitened but for correlations."""
@@ -72,6 +73,12 @@ class _SegmentConstants:
         if self.operation == "NULL":
             return tables[0] - data
         return combine(self.operation, tables) * self.factor - data
+
+    def compute_negative_denominators(self, raw: Mapping[int, tf.Tensor]) -> tf.Tensor:
+        """By how much denominators are below zero, summed (R)."""
+        tables = [join_columns([raw[begin] for begin in table]) for table in self.tables]
+        negative = tf.nn.relu(-add_denominator(self.operation, tables) * self.denominator_scale)
+        return tf.reduce_sum(negative, axis=1)
 
 
 def _shift(rows: slice, by: int) -> slice:
@@ -98,18 +105,19 @@ class _Residuals:
             for tables in together:
                 starts = tuple(tuple(start for start, _ in table) for table in tables)
                 rows = slice(begin, begin := begin + sum(stop - start for start, stop in tables[0]))
-                segments.append(self._build_segment(segment.operation, starts, rows))
+                segments.append(self._build_segment(segment, starts, rows))
         return segments
 
-    def _build_segment(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _SegmentConstants:
+    def _build_segment(self, segment: Segment, starts: tuple[tuple[int, ...], ...], rows: slice) -> _SegmentConstants:
         p, constant = self.points, partial(tf.constant, dtype=self.dtype)
         found = [(i, b) for i, b in enumerate(p.whitening.blocks) if b.rows.start <= rows.start < b.rows.stop]
         number, block = found[0] if found else (None, None)
         return _SegmentConstants(
-            operation=operation, tables=starts, factor=constant(p.factor[rows]), data=constant(p.data[:, rows]),
+            operation=segment.operation, tables=starts, factor=constant(p.factor[rows]), data=constant(p.data[:, rows]),
             central=constant(p.central[rows]),
             mask=tf.constant(p.training[:, rows]), inverse_weight=constant(1 / p.root_weight[rows]), block=number,
             u=None if block is None else constant(block.u[_shift(rows, -block.rows.start)]),
+            denominator_scale=None if segment.denominator_scale is None else constant(segment.denominator_scale),
         )  # fmt: skip
 
     def compute_systematics(self, residuals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -135,7 +143,7 @@ class ReplicaLosses:
         small = np.arange(min(card.integrability.nodes, first))
         self.x = problem.pack.x[np.concatenate([small, np.arange(first, nodes)])]
         self.integrable_nodes = card.integrability.nodes
-        self.positive = bool(problem.observables.positive)
+        self.positive = problem.observables.has_positive
         self.weighted = bool((problem.root_weight != 1).any())
         self.all_residuals = _Residuals(every.points, first - len(small), self.dtype)
         self.step_residuals = self.all_residuals
@@ -175,6 +183,8 @@ class ReplicaLosses:
             residuals = [e * p.inverse_weight for e, p in zip(residuals, self.step_residuals.segments, strict=True)]
         training, validation = self._split_chi2(pdf, residuals)
         hinge = [tf.reduce_sum(tf.nn.relu(-raw[start]), axis=1) for start in self.step_residuals.positive]
+        watched = (one for one in self.step_residuals.segments if one.denominator_scale is not None)
+        hinge += [one.compute_negative_denominators(raw) for one in watched]
         small = tf.gather(pdf, INTEGRABLE, axis=1)[..., : self.integrable_nodes]
         penalty = tf.reduce_sum(tf.abs(small), axis=[1, 2])
         return Terms(training, validation, tf.add_n(hinge or [tf.zeros_like(training)]), penalty)

@@ -51,3 +51,18 @@ def refuse_other_replicas(path: Path, ids: tuple[int, ...], state: RunState[Repl
         raise RunDirectoryError(
             f"{path / CARD}: replicas: got {ids[0]}-{ids[-1]}, the run began with {first[0]}-{first[-1]}"
         )
+
+
+def group_neighbours(ids: Sequence[int]) -> list[tuple[int, ...]]:
+    """Numbers of replicas, as a card may name them: those that follow each other are together.
+
+    >>> group_neighbours([3, 4, 17])
+    [(3, 4), (17,)]
+    """
+    groups: list[list[int]] = []
+    for number in sorted(ids):
+        if groups and groups[-1][-1] + 1 == number:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return [tuple(one) for one in groups]

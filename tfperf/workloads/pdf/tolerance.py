@@ -44,15 +44,18 @@ class Chi2Check(ToleranceCheck):
         """Of chi2 per point in both halves."""
         pdf = evaluate_pdf(self.card, weights, self.problem.pack.x)
         got = np.stack([losses["training"][indices], losses["validation"][indices]]).astype(np.float64)
-        return _compute_deviation(got, self._compute_chi2(self.problem.observables.predict(pdf), indices))
+        exact = self._compute_chi2(self.problem.observables.predict(pdf), indices)
+        return float(_compute_deviations(got, exact).max(initial=0.0))
 
     def mend(self, form: Chi2Form, step: int, worst: float) -> Chi2Form:
         """With more directions."""
         off = f"engine.tolerance: at step {step} chi2 per point is off by {worst:.2g}, got {self.tolerance:g}"
+        if self.card.engine.on_violation == "refit":
+            return form  # at the end it is known who is off where it counts
         if self.card.engine.on_violation == "fail":
             raise ToleranceError(
                 f"{off} with {form.rank} directions; "
-                "allowed: a larger tolerance, on_violation: raise_rank, or form: shared"
+                "allowed: a larger tolerance, on_violation: raise_rank or refit, or form: shared"
             )
         more = form.raise_rank()
         if more == form and self.card.engine.tf32:
@@ -62,8 +65,8 @@ class Chi2Check(ToleranceCheck):
         return more
 
     @one_thread
-    def compute_best_deviation(self, form: Chi2Form, weights: ReplicaWeights) -> float | None:
-        """The worst deviation of reduced from exact chi2 at weights (R) of all replicas; None for an exact form."""
+    def compute_best_deviations(self, form: Chi2Form, weights: ReplicaWeights) -> Float64Array | None:
+        """Deviations (R) of reduced from exact chi2 at weights (R) of all replicas; None for an exact form."""
         if form.basis is None or self.card.engine.tolerance == 0:
             return None
         pdf = evaluate_pdf(self.card, weights, self.problem.pack.x)
@@ -75,17 +78,22 @@ class Chi2Check(ToleranceCheck):
                 mine = np.concatenate([np.full(len(d.cv), kind(d)) for d in datasets])
                 reduced[:, mine] = predict(self._project(pdf, basis.truncate(rank)))[:, mine]
         indices = np.arange(len(pdf))
-        return _compute_deviation(self._compute_chi2(reduced, indices), self._compute_chi2(exact, indices))
+        return _compute_deviations(self._compute_chi2(reduced, indices), self._compute_chi2(exact, indices))
 
     def summarise(self, form: Chi2Form, weights: ReplicaWeights) -> dict[str, Any]:
-        """What the checks found, the last of them at the best weights (R); empty for an exact form."""
-        best = self.compute_best_deviation(form, weights)
+        """What the checks found, the last of them at the best weights (R); empty for an exact form.
+
+        off: numbers of the replicas that are beyond the tolerance there.
+        """
+        each = self.compute_best_deviations(form, weights)
+        best = None if each is None else float(each.max(initial=0.0))
+        off = [] if each is None else [i for i, one in zip(self.problem.ids, each, strict=True) if one > self.tolerance]
         sampled = max((worst for *_, worst in self.found), default=None)
         if best is None and sampled is None:
             return {}
         return {
             "tolerance": self.tolerance, **form.directions, "worst_best": best, "worst_sampled": sampled,
-            "checks": self.found, "violated": best is not None and best > self.tolerance,
+            "checks": self.found, "violated": bool(off), "off": off,
         }  # fmt: skip
 
     def _project(self, pdf: Float64Array, basis: Basis) -> Float64Array:
@@ -107,7 +115,8 @@ class Chi2Check(ToleranceCheck):
         return np.stack(halves)
 
 
-def _compute_deviation(got: Float64Array, exact: Float64Array) -> float:
-    """The worst over all halves and replicas; replicas without points in a half, or broken ones, do not count."""
+def _compute_deviations(got: Float64Array, exact: Float64Array) -> Float64Array:
+    """The worse half of each replica (R); a half without points, or a broken replica, does not deviate."""
     found = np.abs(got - exact) / np.maximum(1, exact)
-    return float(np.nanmax(found, initial=0.0)) if np.isfinite(found).any() else 0.0
+    each: Float64Array = np.where(np.isnan(found), 0.0, found).max(axis=0)
+    return each

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.console.stages import Stages
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import RunDirectoryError, ToleranceError
 from tfperf.measure.clock import Stopwatch
 from tfperf.results.contents import CARD, EVENTS, STATE
 from tfperf.signals import Signals
@@ -138,8 +138,11 @@ def train_part(
     outcome = _finish(card, part, ensemble, trainer, startup.cores.threads, watch, progress)
     part.own.tolerance = check.summarise(cast(Chi2Form, ensemble.form), outcome.weights)
     if part.own.tolerance.get("violated"):
-        worst = part.own.tolerance["worst_best"]
-        say(f"warning: engine.tolerance: chi2 per point was off by {worst:.2g} at best weights")
+        off, worst = part.own.tolerance["off"], part.own.tolerance["worst_best"]
+        told = f"engine.tolerance: chi2 per point of {len(off)} replicas is off by up to {worst:.2g} at best weights"
+        if card.engine.on_violation == "fail":
+            raise ToleranceError(f"{told}; allowed: a larger tolerance, on_violation: refit, or form: shared")
+        say(f"warning: {told}: they are fitted again, exactly")
     keep_programs()  # of smaller stacks, and while it is known which were used
     ensemble.close()
     return TrainedPart(outcome, trainer.seconds_per_step)

@@ -9,7 +9,7 @@ from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
 from tfperf.workloads.job import Session
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.kind import KIND, NAME, POSTFIT, T0
+from tfperf.workloads.pdf.kind import EXACT, KIND, NAME, POSTFIT, T0
 from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.workload import Workload
 
@@ -33,7 +33,7 @@ class Pdf(Workload[Card]):
     protocol = 1
     name = NAME
     own_type = ReplicaChunk
-    own_files = (f"{T0}/", POSTFIT)
+    own_files = (f"{T0}/", f"{EXACT}/", POSTFIT)
     has_replicas = True
     title = "fit of replicas"
     memory_unit = ("replica", "replicas")

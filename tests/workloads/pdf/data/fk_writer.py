@@ -1,5 +1,7 @@
 """Writes small PineAPPL FK tables, and says what PineAPPL itself predicts from them."""
 
+import json
+
 import numpy as np
 
 EVOLUTION = (22, 100, 21, 200, 203, 208, 215, 224, 235, 103, 108, 115, 124, 135)  # PineAPPL's numbers of all flavours
@@ -26,7 +28,9 @@ def grid_nodes(count):
     return np.sqrt(low * high)
 
 
-def write_table(path, x, channels, values, widths=None, q0=1.65, hadrons=(2212,), polarised=False, evolution=True):
+def write_table(
+    path, x, channels, values, widths=None, q0=1.65, hadrons=(2212,), polarised=False, evolution=True, theory=None
+):
     """values: (bins, channels, X) or (bins, channels, X, X), as PineAPPL keeps them; widths: (bins)."""
     from pineappl.boc import BinsWithFillLimits, Channel, Kinematics, Order, ScaleFuncForm, Scales
     from pineappl.convolutions import Conv, ConvType
@@ -55,6 +59,8 @@ def write_table(path, x, channels, values, widths=None, q0=1.65, hadrons=(2212,)
         for c in range(len(channels)):
             nodes = [[q0**2], *[list(x)] * len(hadrons)]
             grid.set_subgrid(0, b, c, ImportSubgridV1(np.ascontiguousarray(values[b, c][None]), nodes).into())
+    if theory is not None:
+        grid.set_metadata("theory", json.dumps(theory))
     FkTable(grid).write_lz4(str(path))
 
 

@@ -39,7 +39,7 @@ def test_covariance_is_that_of_nnpdf_for_real_data():
             assert np.abs((got - want) / np.outer(scale, scale)).max() < 1e-14
 
 
-def _extra(path, datasets, covmat):
+def write_extra(path, datasets, covmat):
     with h5py.File(path, "w") as file:
         file["covmat"] = covmat
         file["sets"] = [d.name for d in datasets for _ in d.cuts]
@@ -51,7 +51,7 @@ def test_extra_covariance_is_added_whatever_the_order_of_its_points(datasets, tm
     plain = compute_covariance(datasets)
     n = len(plain.diagonal)
     v = np.random.default_rng(1).normal(size=(n, 3))
-    path = _extra(tmp_path / "extra.h5", datasets[::-1], (flip := _flip(v, datasets)) @ flip.T)
+    path = write_extra(tmp_path / "extra.h5", datasets[::-1], (flip := _flip(v, datasets)) @ flip.T)
     np.testing.assert_allclose(add_extra(plain, path, datasets).to_dense(), plain.to_dense() + v @ v.T, atol=1e-12)
 
 
@@ -69,14 +69,14 @@ def _flip(v, datasets):
 )
 def test_faulty_extra_covariance_is_refused(datasets, tmp_path, spoil, words):
     n = sum(len(d.cv) for d in datasets)
-    path = _extra(tmp_path / "extra.h5", datasets, spoil(np.eye(n)))
+    path = write_extra(tmp_path / "extra.h5", datasets, spoil(np.eye(n)))
     with pytest.raises(PackError, match=words):
         add_extra(compute_covariance(datasets), path, datasets)
 
 
 def test_extra_covariance_without_a_fitted_point_is_refused(datasets, tmp_path):
     n = sum(len(d.cv) for d in datasets[1:])
-    path = _extra(tmp_path / "extra.h5", datasets[1:], np.eye(n))
+    path = write_extra(tmp_path / "extra.h5", datasets[1:], np.eye(n))
     with pytest.raises(PackError, match=f"{len(datasets[0].cv)} fitted points are not there"):
         add_extra(compute_covariance(datasets), path, datasets)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfperf.workloads.pdf.report.bands import compute_band, compute_running_quantiles, select_rows
+from tfperf.workloads.pdf.report.bands import compute_band, compute_loss_quantiles, select_rows
 
 
 def test_band_is_mean_spread_and_quantiles_of_each_point():
@@ -20,13 +20,14 @@ def test_one_replica_has_no_width_and_none_has_no_band():
     assert compute_band(np.empty((0, 2))) is None
 
 
-def test_stopped_replicas_leave_the_quantiles():
+def test_stopped_replicas_keep_their_last_value_in_the_quantiles():
     nan = np.nan
-    got = compute_running_quantiles(np.array([[1.0, 2.0, 3.0], [1.0, nan, 3.0], [nan, nan, nan]]))
-    np.testing.assert_allclose(got[1], [2, 2, nan])
-    np.testing.assert_allclose(got[0], [1.32, 1.32, nan])
-    assert compute_running_quantiles(np.empty((4, 0))).shape == (3, 4)
-    assert compute_running_quantiles(np.empty((0, 3))).shape == (3, 0)
+    got = compute_loss_quantiles(np.array([[nan, nan, nan], [1.0, 2.0, 3.0], [1.0, nan, 4.0], [nan, nan, nan]]))
+    np.testing.assert_allclose(got[1], [nan, 2, 2, 2])
+    np.testing.assert_allclose(got[0], [nan, 1.32, 1.32, 1.32])
+    np.testing.assert_allclose(got[2], [nan, 2.68, 3.36, 3.36])
+    assert compute_loss_quantiles(np.empty((4, 0))).shape == (3, 4)
+    assert compute_loss_quantiles(np.empty((0, 3))).shape == (3, 0)
 
 
 @pytest.mark.parametrize("count", [0, 3, 5, 40])

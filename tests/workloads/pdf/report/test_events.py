@@ -7,6 +7,7 @@ import pytest
 from tests.make_result import make_result
 from tfperf.errors import StorageError
 from tfperf.report.tensorboard import FILE
+from tfperf.workloads.pdf.report.bands import extend_last_values
 from tfperf.workloads.pdf.report.events import write_events
 
 
@@ -33,21 +34,23 @@ def test_tensorboard_reads_the_history_at_its_true_steps(tmp_path):
         assert set(series) == {"chi2/training", "chi2/validation", "chi2/experimental", "positivity/penalty"}
         steps, values = series["chi2/validation"]
         assert steps == history.step.tolist()
-        want = np.nanquantile(history.validation[:, keep], level, axis=1)
+        want = np.nanquantile(extend_last_values(history.validation[:, keep]), level, axis=1)
         np.testing.assert_allclose(values, want, rtol=2**-24)  # stored as float32
     steps, values = read(tmp_path / "all")["replicas/running"]
     assert values[0] == 9 and values == np.isfinite(history.training).sum(axis=1).tolist()
 
 
-def test_single_replicas_end_where_they_stopped(tmp_path):
+def test_single_replicas_keep_their_last_values(tmp_path):
     result = make_result(replicas=9, failed=2, rows=30)
     write_events(tmp_path, result)
     names = {p.name for p in tmp_path.iterdir()}
     assert len(names) == 4 + 5 and not {"replica_2", "replica_4"} & names  # those failed
     steps, values = read(tmp_path / "replica_1")["chi2/training"]
     losses = result.history.training[:, 0]
-    assert steps == result.history.step[np.isfinite(losses)].tolist() and steps[-1] <= result.replicas.stop_step[0]
-    np.testing.assert_allclose(values, losses[np.isfinite(losses)], rtol=2**-24)
+    last = np.flatnonzero(np.isfinite(losses))[-1]
+    assert steps == result.history.step.tolist() and steps[last] <= result.replicas.stop_step[0] < steps[-1]
+    np.testing.assert_allclose(values[: last + 1], losses[: last + 1], rtol=2**-24)
+    assert set(values[last:]) == {values[last]}
 
 
 def test_writing_again_replaces_the_events(tmp_path):

@@ -37,7 +37,7 @@ def test_pdf_means_leave_out_replicas_that_did_not_converge():
         np.testing.assert_allclose(mean - edge, kept[:, f].std(axis=0, ddof=1), atol=1e-14)
         lines = [c for c in axis.collections if isinstance(c, LineCollection)]
         assert [len(c.get_segments()) for c in lines] == [6, 1]  # the quarantined one is nan
-    assert "6 replicas" in figure.texts[0].get_text()
+    assert "6 converged replicas" in figure.texts[0].get_text()
 
 
 @pytest.mark.parametrize(("scale", "first"), [("log", 1e-5), ("linear", 0.05)])
@@ -85,13 +85,17 @@ def test_a_chi2_far_off_is_counted_and_does_not_flatten_the_rest():
     assert legend is not None and any("1 beyond" in t.get_text() for t in legend.get_texts())
 
 
-def test_losses_are_medians_of_the_replicas_that_still_run():
+def test_losses_are_medians_of_the_converged_replicas_each_with_its_last_loss_where_it_has_stopped():
     result = make_result(replicas=9, failed=2, rows=30)
     figure = draw_losses(result)
     for axis, losses in zip(figure.axes, (result.history.training, result.history.validation), strict=False):
-        step, median = line(axis, "median of those running")
+        step, median = line(axis, "median")
         np.testing.assert_array_equal(step, result.history.step)
-        np.testing.assert_allclose(median, np.nanmedian(losses[:, result.converged], axis=1))
+        held = losses[:, result.converged].copy()
+        for row in range(1, len(held)):
+            held[row] = np.where(np.isnan(held[row]), held[row - 1], held[row])
+        assert np.isnan(losses[-1, result.converged]).any(), "nobody has stopped: the comparison shows nothing"
+        np.testing.assert_allclose(median, np.median(held, axis=1))
     running = figure.axes[4].lines[0].get_ydata()
     np.testing.assert_array_equal(running, (~np.isnan(result.history.training)).sum(axis=1))
 

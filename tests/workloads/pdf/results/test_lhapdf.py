@@ -18,6 +18,7 @@ from tfperf.workloads.pdf.results.lhapdf import export
 from tfperf.workloads.pdf.results.postfit import apply_postfit
 
 PIDS = [-4, -3, -2, -1, 21, 1, 2, 3, 4]
+THEORY = {"order": "NLO", "alphas_mz": 0.118, "mc": 1.51, "mb": 4.92}
 
 
 def make_run(tmp_path, result=None, name="run"):
@@ -83,7 +84,7 @@ def test_only_those_that_passed_postfit_are_exported(tmp_path, capsys):
     assert "28 of 30 replicas converged (postfit has not been applied)" in capsys.readouterr().out
     apply_postfit(run)
     folder = export(run, tmp_path / "sets", "after")
-    assert "27 of 30 replicas passed postfit" in capsys.readouterr().out
+    assert "27 of 30 replicas were chosen by postfit" in capsys.readouterr().out
     origins = [parse(folder / f"after_{m:04d}.dat")[0]["FromMCReplica"] for m in range(1, 28)]
     assert origins == [i for i in range(1, 31) if i not in (2, 4, 10)]
     assert yaml.safe_load((folder / "after.info").read_text())["NumMembers"] == 28
@@ -118,15 +119,44 @@ def test_info_says_what_the_pack_says(tmp_path):
     assert at_mz == pytest.approx(0.12, rel=1e-3) and info["AlphaS_Qs"].count(4.75) == 2
 
 
-@pytest.mark.parametrize("pack", [None, {}, {"order": "N5LO", "theory": "no JSON"}, {"theory": "[1]"}])
-def test_info_has_defaults(tmp_path, pack):
-    info = info_of(tmp_path, pack)
-    assert [info[n] for n in ("MCharm", "MBottom", "MTop", "OrderQCD", "AlphaS_MZ")] == [1.51, 4.92, 172.5, 1, 0.118]
+@pytest.mark.parametrize("more", [{}, {"theory": "no JSON"}, {"theory": "[1]"}])
+def test_only_masses_of_z_and_top_have_defaults(tmp_path, more):
+    info = info_of(tmp_path, {**THEORY, **more})
+    assert [info[n] for n in ("MZ", "MTop", "OrderQCD", "AlphaS_MZ")] == [91.1876, 172.5, 1, 0.118]
+
+
+@pytest.mark.parametrize(
+    ("pack", "missing"),
+    [
+        (None, "order, alphas_mz, mc, mb"), ({**THEORY, "order": "N5LO"}, r"order \(order is 'N5LO'\)"),
+        ({**THEORY, "order": "NLO; NNLO (FONLL-C)"}, r"order \(order is 'NLO; NNLO"),
+        ({key: value for key, value in THEORY.items() if key != "mb"}, "mb"),
+    ],
+)  # fmt: skip
+def test_what_the_pack_does_not_say_is_asked_for(tmp_path, pack, missing):
+    with pytest.raises(UserError, match=f"does not say {missing}.*--theory order=NNLO --theory alphas_mz"):
+        info_of(tmp_path, pack)
+
+
+def test_orders_of_packs_that_were_joined_may_be_the_same(tmp_path):
+    assert info_of(tmp_path, {**THEORY, "order": "NNLO; NNLO (FONLL-C)"})["OrderQCD"] == 2
+
+
+def test_what_is_asked_for_can_be_given(tmp_path):
+    result = make_result(replicas=6, failed=2)
+    bare = replace(result, summary={**result.summary, "pack": {"Q0": 1.65}})
+    given = {"order": "NNLO", "alphas_mz": "0.12", "mc": "1.4", "mb": "4.75"}
+    folder = export(make_run(tmp_path, bare), tmp_path / "sets", "a_set", lambda line: None, given)
+    info = yaml.safe_load((folder / "a_set.info").read_text())
+    assert [info[n] for n in ("OrderQCD", "AlphaS_MZ", "MCharm", "MBottom")] == [2, 0.12, 1.4, 4.75]
+    for wrong in ({"ordre": "NNLO"}, {"order": "NNNLO"}):
+        with pytest.raises(UserError, match=r"--theory: got .*; allowed: "):
+            export(tmp_path / "run", tmp_path / "sets", "another", lambda line: None, wrong)
 
 
 def test_info_refuses_a_mass_that_is_no_number(tmp_path):
     with pytest.raises(UserError, match=r"mc of the data pack: got '1\.5 GeV'; must be a positive number"):
-        info_of(tmp_path, {"mc": "1.5 GeV"})
+        info_of(tmp_path, {**THEORY, "mc": "1.5 GeV"})
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "../a", ".a", "ä", "-a", "a\n"])

@@ -49,17 +49,18 @@ _GLUON = _compute_gluon_norm()
 
 
 def replace_data(
-    datasets: Sequence[Dataset], truth: Sequence[Float64Array], rng: np.random.Generator | None
-) -> tuple[Dataset, ...]:
+    datasets: Sequence[Dataset], truth: Sequence[Float64Array], rng: np.random.Generator | None,
+    theory_root: Float64Array | None = None,
+) -> tuple[Dataset, ...]:  # fmt: skip
     """The sets as an experiment would publish them if `truth` (one (n) array per set) were nature's law.
 
-    With a generator one draw of the experimental noise is added. Relative multiplicative errors stay what they are, and
-    the t0 predictions become the truth.
+    With a generator one draw of the noise is added, that of the theory as in `sample_pseudodata`. Relative
+    multiplicative errors stay what they are, and the t0 predictions become the truth.
     """
     at_truth = [_rescale_dataset(d, t, t) for d, t in zip(datasets, truth, strict=True)]
     if rng is None:
         return tuple(at_truth)
-    values = np.split(sample_pseudodata(at_truth, rng), np.cumsum([len(t) for t in truth])[:-1])
+    values = np.split(sample_pseudodata(at_truth, rng, theory_root), np.cumsum([len(t) for t in truth])[:-1])
     return tuple(_rescale_dataset(d, v, t) for d, v, t in zip(at_truth, values, truth, strict=True))
 
 

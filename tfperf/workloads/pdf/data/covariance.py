@@ -102,6 +102,16 @@ def add_extra(covariance: CovarianceMatrix, path: Path, datasets: Sequence[Datas
     return CovarianceMatrix(covariance.diagonal, np.hstack([covariance.columns, factor]))
 
 
+def compute_extra_root(path: Path, datasets: Sequence[Dataset]) -> Float64Array:
+    """The symmetric square root (N, N) of the covariance of a file: it is one, whatever signs eigenvectors have.
+
+    File as in `read_fitted_extra`. Raises: PackError.
+    """
+    values, vectors = _find_eigenvectors(read_fitted_extra(path, datasets), path)
+    root: Float64Array = (vectors * np.sqrt(values)) @ vectors.T
+    return root
+
+
 def read_fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Float64Array:
     """A covariance from a file, of the fitted points (N, N).
 
@@ -152,10 +162,16 @@ def _read_extra(path: Path) -> tuple[Float64Array, list[str], list[int]]:
 
 def _factorise(matrix: Float64Array, path: Path) -> Float64Array:
     """Columns V with V V^T = matrix up to rounding; PackError for a matrix with negative eigenvalues."""
+    values, vectors = _find_eigenvectors(matrix, path)
+    columns: Float64Array = vectors * np.sqrt(values)
+    return columns
+
+
+def _find_eigenvectors(matrix: Float64Array, path: Path) -> tuple[Float64Array, Float64Array]:
+    """Eigenvalues (K) above rounding, and their vectors (N, K); PackError for a matrix with negative ones."""
     values, vectors = np.linalg.eigh(matrix)
     rounding = len(values) * np.finfo(np.float64).eps * np.abs(values).max(initial=0)
     if values.min(initial=0) < -1e3 * rounding:
         raise PackError(f"{path}: covmat: eigenvalue {values.min():.3g}; must be positive semidefinite")
     keep = values > rounding
-    columns: Float64Array = vectors[:, keep] * np.sqrt(values[keep])
-    return columns
+    return values[keep], vectors[:, keep]

@@ -4,8 +4,8 @@ N rows, X grid nodes, F flavours, C luminosity channels. Source: PineAPPL, arXiv
 contracted with f(x, Q0) = x f(x, Q0) / x, and each row is normalised to its bin's width.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from scipy.special import lambertw
 
 from tfperf.arrays import Float64Array, Indices, Int64Array
 from tfperf.errors import UserError
+from tfperf.results.reading import parse_json
 from tfperf.workloads.pdf.data.commondata import import_optional
 
 # flavours at Q0 below the bottom mass, as indices into the pack's `flavours`, by PineAPPL's number of each
@@ -33,6 +34,7 @@ class FkTable:
     x: Float64Array
     channels: Int64Array  # (C, 1 or 2)
     values: Float64Array
+    theory: Mapping[str, Any] = field(default_factory=dict)  # NNPDF's theory card, where the table has one
 
 
 def read_table(path: Path) -> FkTable:
@@ -59,7 +61,16 @@ def read_table(path: Path) -> FkTable:
             signs = np.where(np.isin(numbers[:, axis], VALENCE), -1.0, 1.0)
             weights *= signs.reshape(-1, *[1] * hadrons)
     channels = np.vectorize(FLAVOURS.__getitem__, otypes=[np.int64])(numbers)
-    return FkTable(path, float(np.sqrt(table.fac0())), x, channels, weights)
+    return FkTable(path, float(np.sqrt(table.fac0())), x, channels, weights, _read_theory(table))
+
+
+def _read_theory(table: Any) -> Mapping[str, Any]:
+    """The entry `theory` of a table's metadata; nothing where there is none, or it is no JSON object."""
+    try:
+        found = parse_json(str(table.metadata["theory"]))
+    except (KeyError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _refuse_others(pineappl: Any, table: Any, path: Path) -> None:

@@ -1,12 +1,12 @@
 """Which sets and points of a pack a card asks for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import h5py
 import numpy as np
 
-from tfperf.arrays import Float64Array, Indices
+from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.runcard.faults import Fault, format_names
 from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.pdf.card import Card, Cuts, Data, SetChoice
@@ -33,10 +33,25 @@ def find_passing_points(kin: Float64Array, cuts: Cuts) -> Indices:
     with np.errstate(divide="ignore"):
         w2 = q2 * (1 - x) / x
     limits = ((x, cuts.x_min, cuts.x_max), (q2, cuts.q2_min, cuts.q2_max), (w2, cuts.w2_min, None))
-    passed = np.ones(len(kin), bool)
+    return np.flatnonzero(_find_within(limits, len(kin)))
+
+
+def find_within_columns(kin: Float64Array, names: Sequence[str], cuts: Cuts) -> Indices:
+    """Indices of the points that pass the cuts on columns; kin (N, C), whose columns have these names.
+
+    >>> find_within_columns(np.array([[2.1, 7.0], [4.4, 7.0]]), ("y", "sqrts"), Cuts(columns={"y": (2.0, 4.25)}))
+    array([0])
+    """
+    columns = {name: kin[:, place] for place, name in enumerate(names)}
+    limits = ((columns[name], *limit) for name, limit in cuts.columns.items() if name in columns)
+    return np.flatnonzero(_find_within(limits, len(kin)))
+
+
+def _find_within(limits: Iterable[tuple[Float64Array, float | None, float | None]], points: int) -> BoolMask:
+    passed = np.ones(points, bool)
     for value, low, high in limits:
         passed &= (value >= (-np.inf if low is None else low)) & (value <= (np.inf if high is None else high))
-    return np.flatnonzero(passed)
+    return passed
 
 
 def _list_choices(data: Data, available: tuple[str, ...]) -> tuple[SetChoice, ...]:
@@ -74,18 +89,27 @@ class _Reader:
     def read_passing(self, choice: SetChoice) -> Dataset:
         """The points that pass."""
         dataset, key = pack.read_dataset(self.file, choice.name), self.keys.get(choice.name, "data")
-        if dataset.tables[0].hadronic:
-            if choice.cuts is not None:
-                text = f"the tables of {choice.name} are hadronic: it has no x and Q2 to cut on"
-                self.faults.append(Fault(f"{key}.cuts", None, text))
-            return dataset
-        rows = find_passing_points(dataset.kin, choice.cuts or self.data.cuts)
+        cuts = choice.cuts or self.data.cuts
+        self._refuse_missing_columns(choice, dataset, key)
+        rows = find_within_columns(dataset.kin, dataset.kin_names, cuts)
+        if not dataset.tables[0].hadronic:
+            rows = np.intersect1d(rows, find_passing_points(dataset.kin, cuts))
+        elif choice.cuts is not None and choice.cuts.has_scales:
+            have = ", ".join(dataset.kin_names)
+            text = f"the tables of {choice.name} are hadronic: it has no x and Q2 to cut on; `columns` cuts on {have}"
+            self.faults.append(Fault(f"{key}.cuts", None, text))
         if not len(rows) and choice.cuts is not None:
             text = f"no point of {choice.name} passes; widen the cuts or leave the set out"
             self.faults.append(Fault(f"{key}.cuts", None, text))
         elif not len(rows):
             self.left_empty.append(choice.name)
         return dataset if len(rows) == len(dataset.cv) else dataset.select_points(rows)
+
+    def _refuse_missing_columns(self, choice: SetChoice, dataset: Dataset, key: str) -> None:
+        for name in choice.cuts.columns if choice.cuts is not None else ():
+            if name not in dataset.kin_names:
+                text = f"{choice.name} has no such column"
+                self.faults.append(Fault(f"{key}.cuts.columns.{name}", None, text, dataset.kin_names))
 
     def list_faults(self) -> list[Fault]:
         """One for data.cuts, however many sets it leaves nothing of."""

@@ -14,7 +14,7 @@ from tfperf.workloads.pdf.data.fields import suggest_nearest
 from tfperf.workloads.pdf.data.pack import LAYOUT, list_sets, open_pack
 from tfperf.workloads.pdf.data.validate import FLAVOURS, check, validate
 
-Attribute = str | int | float | Sequence[str] | Sequence[int]
+Attribute = str | int | float | Sequence[str] | Sequence[int] | Float64Array
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def write_pack(path: Path, x: Float64Array, attributes: Mapping[str, Attribute],
         _store(file, "x", np.asarray(x))
         for one in sets:
             _write_set(file, one)
-        _refuse_faults(file, path)
+        refuse_faults(file, path)
 
 
 def write_t0(source: Path, target: Path, t0: Mapping[str, Float64Array], provenance: str) -> None:
@@ -64,7 +64,7 @@ def write_t0(source: Path, target: Path, t0: Mapping[str, Float64Array], provena
             new[name].pop("t0", None)
             _store(new[name], "t0", np.asarray(predictions, np.float64))
             new[name].attrs["t0_provenance"] = provenance
-        _refuse_faults(new, target)
+        refuse_faults(new, target)
 
 
 def _refuse_unknown(wanted: Iterable[str], names: Sequence[str], path: Path) -> None:
@@ -92,7 +92,8 @@ def _store(parent: h5py.Group, name: str, values: AnyArray) -> None:
     parent.create_dataset(name, data=values, chunks=True, fletcher32=True, **packed)
 
 
-def _refuse_faults(file: h5py.File, path: Path) -> None:
+def refuse_faults(file: h5py.File, path: Path) -> None:
+    """PackError with all faults of a pack that is being written."""
     file.flush()
     if faults := check(file, path):
         raise PackError(*faults)

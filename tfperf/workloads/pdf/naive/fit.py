@@ -73,7 +73,8 @@ class NaiveTraining:
         x = [keras.Input(batch_shape=nodes.shape, dtype=dtype) for nodes in self.x]
         pdf = keras.ops.concatenate([network(x) for network in self.networks], axis=0)
         predictions = keras.ops.unstack(Predictions(problem.datasets, inside, dtype)(pdf), count)
-        positivity = NaivePositivity(problem.pack.positivity, inside, dtype)(pdf)
+        divided = problem.datasets if card.positivity.denominators else ()
+        positivity = NaivePositivity(problem.pack.positivity, divided, problem.pack.x, inside, dtype)(pdf)
         integrability = NaiveIntegrability(card.integrability.nodes, dtype)(pdf)
         training, validation = (self._build_chi2(predictions, m) for m in (problem.training, ~problem.training))
         # of a replica without validation points the training points are watched

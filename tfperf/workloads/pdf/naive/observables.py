@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.arrays import BoolMask, Float64Array
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import Dataset, PositivitySet, Table
 from tfperf.workloads.pdf.naive.replica import FLAVOURS
-from tfperf.workloads.pdf.operators.observables import combine
+from tfperf.workloads.pdf.operators.observables import DENOMINATORS, add_denominator, combine, compile_observables
 
 INTEGRABLE = tuple(FLAVOURS.index(f) for f in ("t3", "t8"))
 
@@ -51,17 +52,30 @@ class Predictions(keras.layers.Layer):  # Keras is untyped
 
 
 class NaivePositivity(keras.layers.Layer):
-    """Sum of max(0, -prediction) over all positivity sets: x f (R, X, 14) -> (R)."""
+    """Sum of max(0, -prediction) over all positivity sets: x f (R, X, 14) -> (R); with denominators of datasets, in
+    units of those of the toy PDFs, where these are given."""
 
-    def __init__(self, sets: Sequence[PositivitySet], inside: BoolMask, dtype: str) -> None:
+    def __init__(
+        self, sets: Sequence[PositivitySet], datasets: Sequence[Dataset], x: Float64Array, inside: BoolMask, dtype: str
+    ) -> None:
         super().__init__(name="positivity", dtype=dtype)
         self.tables = [pad_table(s.table, inside, dtype) for s in sets]
+        self.denominators = []
+        for dataset in (one for one in datasets if one.operation in DENOMINATORS):
+            watched = compile_observables([dataset], (), int(inside.sum())).watch_denominators(compute_toy_pdf(x))
+            tables = [pad_table(table, inside, dtype) for table in dataset.tables]
+            self.denominators.append(
+                (dataset.operation, tables, tf.constant(watched.segments[0].denominator_scale, dtype))
+            )
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:
         """Zero without sets."""
         total = tf.zeros(pdf.shape[0], pdf.dtype)
         for table in self.tables:
             total += tf.reduce_sum(tf.nn.relu(-contract(table, pdf)), axis=1)
+        for operation, tables, scale in self.denominators:
+            denominator = add_denominator(operation, [contract(table, pdf) for table in tables])
+            total += tf.reduce_sum(tf.nn.relu(-denominator * scale), axis=1)
         return total
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array
 from tfperf.workloads.pdf.card import FITTED
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import Dataset
 from tfperf.workloads.pdf.operators.folding import FoldedPoints, fold_points
 from tfperf.workloads.pdf.operators.hadronic import HadronicCore, compute_jacobian, factorise, reduce_observables
@@ -108,13 +109,16 @@ def build_folded(
     rest = [i for i, d in enumerate(problem.datasets) if not is_linear(d)]
     number = {i: k for k, i in enumerate(rest)}
     blocks = [[number[i] for i in block if i in number] for block in problem.blocks]
-    observables = problem.memo.get(
-        "rest", (problem.datasets, problem.pack),
-        lambda: compile_observables(
+    is_watched = problem.observables.has_watched_denominators
+
+    def compile_rest() -> Observables:
+        found = compile_observables(
             [problem.datasets[i] for i in rest], problem.pack.positivity, problem.observables.nodes,
             [b for b in blocks if b],
-        ),
-    )  # fmt: skip
+        )  # fmt: skip
+        return found.watch_denominators(compute_toy_pdf(problem.pack.x)) if is_watched else found
+
+    observables = problem.memo.get("rest", (problem.datasets, problem.pack, is_watched), compile_rest)
     points = _make_points(problem, ~linear, observables, small.rest)
     if hadronic is not None:
         points = _add_core(

@@ -18,6 +18,7 @@ from tfperf.workloads.pdf.operators.products import Owner, Product, TableRows, m
 
 # products over the columns that belong together; one over all columns that are used; one over all there are
 Layout = Literal["grouped", "joined", "padded"]
+LEAST_DENOMINATOR = 1e-6  # of the largest one of a set, that one is scaled by at least
 SLAB_ROWS = 128  # rows of a product that are widened to float64 at a time
 
 
@@ -39,12 +40,29 @@ def combine(operation: str, predictions: Sequence[Any]) -> Any:
     raise ValueError(operation)
 
 
+DENOMINATORS = {"RATIO": (1,), "ASY": (0, 1), "SMN": (2, 3), "COM": tuple(range(10, 20))}  # tables, by operation
+
+
+def add_denominator(operation: str, predictions: Sequence[Any]) -> Any:
+    """What one dataset's operation divides by, (..., N) or (..., 1), from the predictions of its tables.
+
+    >>> float(add_denominator("ASY", [np.float64(3.0), np.float64(-1.0)]))
+    2.0
+    """
+    first, *others = (predictions[table] for table in DENOMINATORS[operation])
+    return sum(others, first)
+
+
 @dataclass(frozen=True)
 class Segment:
-    """Neighbouring points in the order of training: where their tables' raw predictions lie."""
+    """Neighbouring points in the order of training: where their tables' raw predictions lie.
+
+    denominator_scale (N or 1): what denominators are multiplied with where they must not be negative; None: they may.
+    """
 
     operation: str
     rows: tuple[slice, ...]
+    denominator_scale: Float64Array | None = None
 
 
 @dataclass(frozen=True)
@@ -128,11 +146,38 @@ class Observables:
         out[..., self.order] = np.concatenate(each, axis=-1)
         return out
 
+    @property
+    def has_positive(self) -> bool:
+        """Whether something must not be negative."""
+        return bool(self.positive) or self.has_watched_denominators
+
+    @property
+    def has_watched_denominators(self) -> bool:
+        """Whether denominators must not be negative."""
+        return any(one.denominator_scale is not None for one in self.segments)
+
     def predict_positive(self, pdf: Float64Array) -> Float64Array:
-        """Predictions (..., P) of the positivity sets in float64 for x f (..., 8, X)."""
+        """What must not be negative (..., P), in float64 for x f (..., 8, X): predictions of the positivity sets, and
+        denominators, scaled."""
         raw = self.predict_raw(pdf)
         each = [raw[..., rows] for rows in self.positive]
+        for one in self.segments:
+            if one.denominator_scale is not None:
+                each.append(add_denominator(one.operation, [raw[..., r] for r in one.rows]) * one.denominator_scale)
         return np.concatenate(each, axis=-1) if each else raw[..., :0]
+
+    def watch_denominators(self, reference: Float64Array) -> "Observables":
+        """The same, whose denominators must not be negative, in units of those of a reference x f (8, X)."""
+        raw = self.predict_raw(reference)
+        return replace(self, segments=tuple(_scale_denominator(one, raw) for one in self.segments))
+
+
+def _scale_denominator(segment: Segment, raw: Float64Array) -> Segment:
+    if segment.operation not in DENOMINATORS:
+        return segment
+    size = np.abs(add_denominator(segment.operation, [raw[rows] for rows in segment.rows]))
+    size = np.maximum(size, LEAST_DENOMINATOR * size.max())  # where the reference happens to be next to zero
+    return replace(segment, denominator_scale=1 / np.where(size > 0, size, 1.0))
 
 
 def predict_sets(datasets: Sequence[Dataset], pdf: Float64Array) -> list[Float64Array]:

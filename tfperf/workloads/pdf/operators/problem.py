@@ -17,12 +17,18 @@ from tfperf.errors import PackError
 from tfperf.runcard.faults import Fault, format_names
 from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.pdf.card import Card, SetChoice
-from tfperf.workloads.pdf.data.closure import replace_data
-from tfperf.workloads.pdf.data.covariance import CovarianceMatrix, add_extra, compute_covariance, make_slices
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf, replace_data
+from tfperf.workloads.pdf.data.covariance import (
+    CovarianceMatrix,
+    add_extra,
+    compute_covariance,
+    compute_extra_root,
+    make_slices,
+)
 from tfperf.workloads.pdf.data.pack import Dataset, Pack
 from tfperf.workloads.pdf.data.pseudodata import sample_pseudodata
 from tfperf.workloads.pdf.data.selection import Selection
-from tfperf.workloads.pdf.data.splits import sample_split
+from tfperf.workloads.pdf.data.splits import choose_fraction, sample_split
 from tfperf.workloads.pdf.operators.observables import Observables, compile_observables, predict_sets
 from tfperf.workloads.pdf.operators.woodbury import Whitening, build_whitening, find_components, join_components
 
@@ -86,11 +92,22 @@ class Problem:
 
 
 def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Float64Array] | None) -> CovarianceMatrix:
-    plain = compute_covariance(datasets, t0)
-    if card.covariance.extra is None:
-        return plain
+    plain, extra = compute_covariance(datasets, t0), card.covariance.extra
+    return plain if extra is None else _use_extra(card, lambda: add_extra(plain, extra, datasets))
+
+
+def _build_theory_root(card: Card, datasets: Sequence[Dataset]) -> Float64Array | None:
+    """Of what pseudo-data fluctuate by beside the errors of the measurements; None for nothing."""
+    extra = card.covariance.extra
+    if extra is None or not card.covariance.sample_extra:
+        return None
+    return _use_extra(card, lambda: compute_extra_root(extra, datasets))
+
+
+def _use_extra(card: Card, use: Callable[[], T]) -> T:
+    """What is made of the file of `covariance.extra`; UnfitCardError for its faults."""
     try:
-        return add_extra(plain, card.covariance.extra, datasets)
+        return use()
     except PackError as error:
         keyed = [Fault("covariance.extra", str(card.covariance.extra), fault) for fault in error.faults]
         raise make_unfit_error(card, keyed) from None
@@ -111,27 +128,32 @@ def _get_pack_t0(card: Card, datasets: Sequence[Dataset]) -> list[Float64Array]:
 
 
 def _sample_replica_data(
-    card: Card, datasets: Sequence[Dataset], choices: Sequence[SetChoice], ids: Sequence[int]
-) -> tuple[Float64Array, BoolMask]:
+    card: Card, datasets: Sequence[Dataset], fractions: Sequence[float], ids: Sequence[int],
+    theory_root: Float64Array | None,
+) -> tuple[Float64Array, BoolMask]:  # fmt: skip
     """Pseudo-data (R, N) and training masks (R, N)."""
     sizes = [len(d.cv) for d in datasets]
-    fractions = [c.training_fraction or card.data.training_fraction for c in choices]
     masks = [sample_split(sizes, fractions, make_generator(card.seed, i, Purpose.SPLIT)) for i in ids]
     if card.closure is not None and card.closure.level == 0:
         data = [np.concatenate([d.cv for d in datasets])] * len(ids)
     else:
-        data = [sample_pseudodata(datasets, make_generator(card.seed, i, Purpose.NOISE)) for i in ids]
+        generators = [make_generator(card.seed, i, Purpose.NOISE) for i in ids]
+        data = [sample_pseudodata(datasets, one, theory_root) for one in generators]
     return np.stack(data), np.stack(masks)
 
 
 def _get_replica_data(
-    cache: Cache, card: Card, datasets: Sequence[Dataset], choices: Sequence[SetChoice], ids: Sequence[int]
-) -> tuple[Float64Array, BoolMask]:
+    cache: Cache, card: Card, datasets: Sequence[Dataset], choices: Sequence[SetChoice], ids: Sequence[int],
+    theory_root: Float64Array | None,
+) -> tuple[Float64Array, BoolMask]:  # fmt: skip
     """The same, drawn only once."""
     sets = [(d.name, d.operation, d.cv, d.stat, d.sys, d.sys_names, d.sys_is_mult) for d in datasets]
-    fractions = (card.data.training_fraction, [c.training_fraction for c in choices])
-    key = digest(card.seed, tuple(ids), card.closure, fractions, sets)
-    return cache.get("replicas", key, lambda: _sample_replica_data(card, datasets, choices, ids))
+    fractions = [
+        choose_fraction(len(d.cv), c.training_fraction, card.data.training_fraction)
+        for d, c in zip(datasets, choices, strict=True)
+    ]
+    key = digest(card.seed, tuple(ids), card.closure, fractions, sets, theory_root)
+    return cache.get("replicas", key, lambda: _sample_replica_data(card, datasets, fractions, ids, theory_root))
 
 
 def _digest_tables(pack: Pack, datasets: Sequence[Dataset]) -> str | None:
@@ -142,11 +164,13 @@ def _digest_tables(pack: Pack, datasets: Sequence[Dataset]) -> str | None:
     return None if unknown else digest(tables, positivity, pack.x)
 
 
-def _make_closure_data(card: Card, datasets: Sequence[Dataset], truth: Sequence[Float64Array]) -> tuple[Dataset, ...]:
+def _make_closure_data(
+    card: Card, datasets: Sequence[Dataset], truth: Sequence[Float64Array], theory_root: Float64Array | None
+) -> tuple[Dataset, ...]:
     """The sets as the law of a closure test would have them, with one draw of noise at level 2."""
     assert card.closure is not None
     rng = make_generator(card.closure.noise, 0, Purpose.TRUTH) if card.closure.level == 2 else None
-    return replace_data(datasets, truth, rng)
+    return replace_data(datasets, truth, rng, theory_root)
 
 
 def select_replicas(problem: "Problem", indices: ReplicaIndices) -> "Problem":
@@ -170,11 +194,12 @@ def build_problem(
     """
     # all draws are made in the order of the card or the pack, so that they do not depend on what correlates the sets
     pack, datasets, truth, t0 = selection.pack, selection.pack.datasets, None, None
+    theory_root = _build_theory_root(card, datasets)
     if law is not None:
         truth = predict_sets(datasets, law(pack.x))
-        datasets = _make_closure_data(card, datasets, truth)
+        datasets = _make_closure_data(card, datasets, truth, theory_root)
     cache = Cache(card.engine.cache)
-    data, training = _get_replica_data(cache, card, datasets, selection.choices, ids)
+    data, training = _get_replica_data(cache, card, datasets, selection.choices, ids, theory_root)
     weights = [np.full(len(d.cv), np.sqrt(c.weight)) for d, c in zip(datasets, selection.choices, strict=True)]
     components = _find_dataset_components(_build_covariance(card, datasets, None), datasets)
     order = [i for component in components for i in component]
@@ -191,6 +216,8 @@ def build_problem(
         "observables", tables and digest(tables, nodes, neighbours),
         lambda: compile_observables(datasets, pack.positivity, nodes, neighbours),
     )  # fmt: skip
+    if card.positivity.denominators:
+        observables = observables.watch_denominators(compute_toy_pdf(pack.x))
     return Problem(
         pack=replace(pack, datasets=datasets), datasets=datasets, observables=observables, blocks=neighbours,
         covariance=_build_covariance(card, datasets, t0), covariance_no_t0=_build_covariance(card, datasets, None),

@@ -48,11 +48,13 @@ def _average_no_t0(rows: list[Chi2Row]) -> float | None:
 
 def describe_run(summary: Mapping[str, Any]) -> str:
     """The run in one line."""
-    replicas = summary.get("replicas") or {}
+    replicas, postfit = summary.get("replicas") or {}, summary.get("postfit")
+    chosen = "" if not postfit else f", {format_count(postfit.get('chosen'))} chosen by postfit"
     return (
         f"chi2 per point {format_number(summary.get('chi2_per_point'))}, "
         f"without t0 {format_number(summary.get('chi2_no_t0_per_point'))}, "
         f"{format_count(summary.get('points'))} points in {len(make_chi2_rows(summary))} datasets, "
-        f"{format_count(replicas.get('converged'))} of {format_count(replicas.get('total'))} replicas converged, "
+        f"{format_count(replicas.get('converged'))} of {format_count(replicas.get('total'))} replicas converged"
+        f"{chosen}, "
         f"{format_count(summary.get('steps'))} steps, {format_seconds((summary.get('seconds') or {}).get('total'))}"
     )

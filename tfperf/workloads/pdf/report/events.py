@@ -8,16 +8,16 @@ import numpy as np
 
 from tfperf.arrays import Float64Array
 from tfperf.report.tensorboard import FILE, write_run
-from tfperf.workloads.pdf.report.bands import compute_running_quantiles, select_rows
+from tfperf.workloads.pdf.report.bands import compute_loss_quantiles, extend_last_values, select_rows
 from tfperf.workloads.pdf.results.record import FitResult, ReplicaHistory
 
 REPLICAS = 5
 
 
 def write_events(folder: Path, result: FitResult) -> None:
-    """Write folder/<run>/FILE with the losses at their true steps; nan (a stopped replica) leaves a gap.
+    """Write folder/<run>/FILE with the losses at their true steps; a replica that has stopped keeps its last ones.
 
-    Runs: median, q16, q84 over the converged replicas still running, all (how many that are), and a few replicas.
+    Runs: median, q16, q84 over the selected replicas, all (how many still run), and a few replicas.
     Every event carries the time of writing: the history has no clock.
     Raises: StorageError.
     """
@@ -32,14 +32,17 @@ def write_events(folder: Path, result: FitResult) -> None:
 
 def _make_runs(result: FitResult) -> Iterator[tuple[str, dict[str, Float64Array]]]:
     """Names of the runs with their series, each (H)."""
-    losses, keep = _select_losses(result.history), result.converged
-    quantiles = {tag: compute_running_quantiles(values[:, keep]) for tag, values in losses.items()}
+    losses, keep = _select_losses(result.history), result.selected
+    quantiles = {tag: compute_loss_quantiles(values[:, keep]) for tag, values in losses.items()}
     for i, run in enumerate(("q16", "median", "q84")):
         yield run, {tag: q[i] for tag, q in quantiles.items()}
     running = np.isfinite(result.history.training).sum(axis=1, dtype=np.float64)
     yield "all", {"replicas/running": running}
     for r in select_rows(keep, REPLICAS):
-        yield f"replica_{result.replicas.id[r]}", {tag: values[:, r] for tag, values in losses.items()}
+        yield (
+            f"replica_{result.replicas.id[r]}",
+            {tag: extend_last_values(values)[:, r] for tag, values in losses.items()},
+        )
 
 
 def _select_losses(history: ReplicaHistory) -> dict[str, Float64Array]:

@@ -46,7 +46,10 @@ def _render_head(result: FitResult) -> str:
         ("χ² per point", format_number(summary.get("chi2_per_point"))),
         ("χ² per point without t0", format_number(summary.get("chi2_no_t0_per_point"))),
         ("points", format_count(summary.get("points"))),
-        ("replicas converged", f"{format_count(replicas.get('converged'))} of {format_count(replicas.get('total'))}"),
+        (
+            "replicas converged" if result.survivors is None else "replicas chosen by postfit",
+            f"{int(result.selected.sum())} of {format_count(replicas.get('total'))}",
+        ),
         ("time", numbers.format_seconds((summary.get("seconds") or {}).get("total"))),
     ])  # fmt: skip
     failed = _list_failed(result)
@@ -72,7 +75,7 @@ def _render_chi2(result: FitResult, images: Images) -> Section:
         "t0)."
     )
     body = render_paragraph(text) + render_table(header, rows, totals) + _render_closure(result.summary)
-    caption = f"χ² per point of the {result.converged.sum()} converged replicas, covariance of the fit."
+    caption = f"χ² per point of the {result.selected_words}, covariance of the fit."
     return "chi2", "χ²", body + render_image(images[pictures.CHI2], caption)
 
 
@@ -97,7 +100,7 @@ def _render_pdfs(basis: str, heading: str, result: FitResult, images: Images) ->
         render_image(
             images[pictures.make_pdf_key(basis, scale)],
             f"x f(x, Q0) at Q0 = {result.q0:g} GeV in the {basis} basis, {scale} x axis: mean, 1 sigma and 68 % of the "
-            f"{result.converged.sum()} converged replicas, all replicas as thin lines.",
+            f"{result.selected_words}, all replicas as thin lines.",
         )
         for scale in pictures.SCALES
     ]
@@ -107,8 +110,8 @@ def _render_pdfs(basis: str, heading: str, result: FitResult, images: Images) ->
 def _render_data(result: FitResult, images: Images) -> Section:
     text = (
         "Measurements over predictions of the mean PDF. Bars: total experimental error of a point, correlated between "
-        "points, so χ² cannot be read off them. Band: one sigma over the converged replicas. Red triangles: points "
-        "outside the frame."
+        "points, so χ² cannot be read off them. Band: one sigma over the same replicas as the mean. Red "
+        "triangles: points outside the frame."
     )
     figures = [
         render_image(images[pictures.make_data_key(experiment)], f"Data over theory: {experiment or 'all sets'}.")
@@ -119,7 +122,8 @@ def _render_data(result: FitResult, images: Images) -> Section:
 
 def _render_training(images: Images) -> Section:
     caption = (
-        "Losses at the end of each compiled call. Median and 68 % are over the converged replicas that still run there."
+        "Losses at the end of each compiled call. Median and 68 % are over the replicas that enter the mean; one that "
+        "has stopped keeps its last losses."
     )
     return "training", "Training", render_image(images[pictures.LOSSES], caption)
 

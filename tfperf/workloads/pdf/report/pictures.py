@@ -52,7 +52,7 @@ def draw(result: FitResult, picture: PictureKey) -> bytes:
         case ("pdfs", "flavour", scale):
             figure = draw_pdfs(result, to_flavours(result.pdf), FLAVOURS, scale)
         case ("data", experiment):
-            figure = draw_data(dict(group_by_experiment(result.datasets))[experiment], result.converged)
+            figure = draw_data(dict(group_by_experiment(result.datasets))[experiment], result.selected)
         case _:
             raise ValueError(f"no such picture: {picture}")
     return to_png(figure)

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from tfperf.arrays import BoolMask, Float64Array, Int64Array
 from tfperf.report.style import BAND, MEAN, REPLICA, SECOND, THIRD, make_axes_grid
-from tfperf.workloads.pdf.report.bands import compute_running_quantiles, select_rows
+from tfperf.workloads.pdf.report.bands import compute_loss_quantiles, extend_last_values, select_rows
 from tfperf.workloads.pdf.results.record import FitResult
 
 BINS = 24
@@ -17,9 +17,9 @@ LINES = 10  # replicas drawn one by one
 
 
 def draw_chi2(result: FitResult) -> Figure:
-    """Histograms over the converged replicas of chi2 per point: training and validation, experimental and mean PDF."""
+    """Histograms over the selected replicas of chi2 per point: training and validation, experimental and mean PDF."""
     figure, (own, central) = make_axes_grid(1, 2, width=11.0, height=2.4)
-    keep, replicas = result.converged, result.replicas
+    keep, replicas = result.selected, result.replicas
     training, validation = replicas.chi2_training[keep], replicas.chi2_validation[keep]
     _draw_histogram(own, ("training", training, MEAN), ("validation", validation, SECOND))
     own.set_title("each replica against its own pseudo-data")
@@ -74,14 +74,17 @@ def _compute_frame(values: Float64Array) -> tuple[float, float]:
 
 
 def draw_losses(result: FitResult) -> Figure:
-    """Losses against the step: median and 68 % over the replicas still running, a few replicas as thin lines."""
+    """Losses against the step: median and 68 % over the replicas, a few replicas as thin lines.
+
+    A replica that has stopped keeps its last losses.
+    """
     history = result.history
     figure, axes = make_axes_grid(2, 3, width=11.0, height=2.1, top=0.65, hspace=0.8)
     for axis, (title, losses) in zip(axes, [
         (r"training $\chi^2$ per point", history.training), (r"validation $\chi^2$ per point", history.validation),
         (r"experimental $\chi^2$ per point", history.experimental), ("positivity penalty", history.positivity),
     ], strict=False):  # fmt: skip
-        _draw_loss(axis, history.step, losses, result.converged)
+        _draw_loss(axis, history.step, losses, result.selected)
         axis.set_title(title)
     axes[3].set_yscale("symlog", linthresh=1e-6)  # most penalties end at zero
     axes[3].set_ylim(bottom=0)
@@ -97,13 +100,16 @@ def draw_losses(result: FitResult) -> Figure:
     return figure
 
 
-def _draw_loss(axis: Axes, step: Int64Array, losses: Float64Array, converged: BoolMask) -> None:
+def _draw_loss(axis: Axes, step: Int64Array, losses: Float64Array, selected: BoolMask) -> None:
     """One loss (H, R) with a logarithmic axis."""
-    low, median, high = compute_running_quantiles(losses[:, converged])
-    axis.fill_between(step, low, high, color=BAND, alpha=0.55, linewidth=0, label="68 % of those running")
-    lines = [np.column_stack([step, losses[:, r]]) for r in select_rows(converged, LINES)]
+    low, median, high = compute_loss_quantiles(losses[:, selected])
+    axis.fill_between(
+        step, low, high, color=BAND, alpha=0.55, linewidth=0, label="68 %, stopped ones at their last values"
+    )
+    held = extend_last_values(losses)
+    lines = [np.column_stack([step, held[:, r]]) for r in select_rows(selected, LINES)]
     axis.add_collection(LineCollection(lines, colors=REPLICA, linewidths=0.4, alpha=0.5, label="some replicas"))
-    axis.plot(step, median, color=MEAN, linewidth=1.4, label="median of those running")
+    axis.plot(step, median, color=MEAN, linewidth=1.4, label="median")
     if not np.any(median > 0):  # nothing for a logarithmic axis, which refuses that
         return
     axis.set_yscale("log")
@@ -113,7 +119,7 @@ def _draw_loss(axis: Axes, step: Int64Array, losses: Float64Array, converged: Bo
 
 
 def _select_steps(result: FitResult) -> tuple[tuple[str, Float64Array, str], tuple[str, Float64Array, str]]:
-    """When each converged replica had the weights that are kept, and when it stopped."""
-    best = result.replicas.best_step[result.converged].astype(np.float64)
-    stop = result.replicas.stop_step[result.converged].astype(np.float64)
+    """When each selected replica had the weights that are kept, and when it stopped."""
+    best = result.replicas.best_step[result.selected].astype(np.float64)
+    stop = result.replicas.stop_step[result.selected].astype(np.float64)
     return ("best", best[best >= 0], MEAN), ("stopped", stop, SECOND)

@@ -15,20 +15,20 @@ TICKS = 14
 WIDEST = 0.6  # the ratio is shown at most from 1 - WIDEST to 1 + WIDEST
 
 
-def draw_data(datasets: Sequence[DatasetResult], converged: BoolMask) -> Figure:
-    """Data over theory, point by point in bins of Q2, for at least one dataset; converged (R)."""
+def draw_data(datasets: Sequence[DatasetResult], selected: BoolMask) -> Figure:
+    """Data over theory, point by point in bins of Q2, for at least one dataset; selected (R)."""
     figure, axes = make_axes_grid(len(datasets), 1, width=11.0, height=1.45, left=0.65, hspace=0.75)
     for axis, dataset in zip(axes, datasets, strict=True):
-        _draw(axis, dataset, converged)
+        _draw(axis, dataset, selected)
     return figure
 
 
-def _draw(axis: Axes, dataset: DatasetResult, converged: BoolMask) -> None:
+def _draw(axis: Axes, dataset: DatasetResult, selected: BoolMask) -> None:
     order, column = _sort_points(dataset)
     theory = np.where(dataset.mean == 0, np.nan, dataset.mean)[order]
     ratio, error = dataset.cv[order] / theory, dataset.sigma[order] / np.abs(theory)
     index = np.arange(len(order))
-    spread = compute_band(dataset.predictions[converged][:, order])
+    spread = compute_band(dataset.predictions[selected][:, order])
     if spread is not None:
         width = spread.std / np.abs(theory)
         axis.fill_between(index, 1 - width, 1 + width, step="mid", color=BAND, alpha=0.7, linewidth=0)

@@ -24,35 +24,33 @@ SCALED_FROM = {"log": 1e-5, "linear": 0.05}
 def draw_pdfs(result: FitResult, pdf: Float64Array, flavours: tuple[str, ...], scale: str) -> Figure:
     """x f against x, `scale` "log" or "linear": pdf (R, F, X) in the basis of the F names `flavours`.
 
-    All replicas as thin lines, those that did not converge in orange; mean, 1 sigma and 68 % of the converged ones.
+    All replicas as thin lines, those that are left out in orange; mean, 1 sigma and 68 % of the others.
     """
     columns = 4
     rows = -(-len(flavours) // columns)
     figure, axes = make_axes_grid(rows, columns, width=11.0, height=2.05, top=0.65)
     for f, (axis, flavour) in enumerate(zip(axes, flavours, strict=False)):
-        _draw(axis, result.x, pdf[:, f], result.converged, scale)
+        _draw(axis, result.x, pdf[:, f], result.selected, scale)
         axis.set_title(NAMES[flavour])
         if f >= len(flavours) - columns:
             axis.set_xlabel("$x$")
     for axis in axes[len(flavours) :]:
         axis.set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.text(
-        0.05, 0.98, f"$Q_0$ = {result.q0:g} GeV; mean and bands over {result.converged.sum()} replicas", va="top"
-    )
+    figure.text(0.05, 0.98, f"$Q_0$ = {result.q0:g} GeV; mean and bands over {result.selected_words}", va="top")
     figure.legend(handles, labels, loc="upper right", ncols=len(labels), borderaxespad=0.2)
     return figure
 
 
-def _draw(axis: Axes, x: Float64Array, samples: Float64Array, converged: BoolMask, scale: str) -> None:
+def _draw(axis: Axes, x: Float64Array, samples: Float64Array, selected: BoolMask, scale: str) -> None:
     """One flavour: samples (R, X)."""
     axis.set_xscale(scale)
     axis.set_xlim(X_RANGES[scale])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.axhline(0.0, color="#b0b0b0", linewidth=0.8)
-    _add_lines(axis, x, samples[converged], REPLICA, 0.35, 2.0, "converged replicas")
-    _add_lines(axis, x, samples[~converged], FAILED, 0.8, 4.5, "replicas that failed")
-    spread = compute_band(samples[converged])
+    _add_lines(axis, x, samples[selected], REPLICA, 0.35, 2.0, "replicas")
+    _add_lines(axis, x, samples[~selected], FAILED, 0.8, 4.5, "replicas that are left out")
+    spread = compute_band(samples[selected])
     if spread is None:
         axis.autoscale(axis="y")
         return

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,11 @@ PIDS = (-4, -3, -2, -1, 21, 1, 2, 3, 4)
 # LHAPDF wants two knots in Q; one part in a thousand lies well within the reach of a PDF at one scale
 Q_STEP = 1.001
 ORDERS = {"LO": 0, "NLO": 1, "NNLO": 2, "N3LO": 3}
-# Where the pack does not say: NLO, masses in GeV and alpha_s of the NNPDF4.0 fits (arXiv:2109.02653), and the Z mass
-DEFAULTS = {"alphas_mz": 0.118, "mz": 91.1876, "mc": 1.51, "mb": 4.92, "mt": 172.5}
+# of the theory of the tables, beside its order; masses in GeV. Without them nobody knows what the coupling is
+REQUIRED = ("alphas_mz", "mc", "mb")
+# where nothing says: the Z mass, and that of the top quark in the NNPDF4.0 fits (arXiv:2109.02653)
+DEFAULTS = {"mz": 91.1876, "mt": 172.5}
+EXAMPLE = "order=NNLO --theory alphas_mz=0.118 --theory mc=1.51 --theory mb=4.92"
 # the coupling is run in powers of itself, between these masses
 RANGES = {"alphas_mz": (0.01, 0.5), "mz": (10, 1000), "mc": (0.1, 10), "mb": (1, 50), "mt": (50, 1000)}
 EXPORT_LABELS = {
@@ -40,14 +44,19 @@ EXPORT_LABELS = {
 }  # fmt: skip
 
 
-def export(run: Path, output: Path, name: str | None = None, say: Callable[[str], object] = show_text) -> Path:
+def export(
+    run: Path, output: Path, name: str | None = None, say: Callable[[str], object] = show_text,
+    theory: Mapping[str, str] | None = None,
+) -> Path:  # fmt: skip
     """Write the PDF set of the finished run in folder `run` as folder OUTPUT/NAME and return that.
 
-    NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that passed postfit; where
+    NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that postfit chose; where
     it was not applied, those that converged). The folder appears complete or not at all. `name` defaults to that of the
-    run's folder; `say` gets one line about the replicas that were taken.
+    run's folder; `say` gets one line about the replicas that were taken; `theory`: order, alphas_mz, mc, mb, mz, mt
+    where the pack names none, or in its place.
 
-    Raises: UserError where the name is unfit, the folder exists or no replica is left; StorageError where it cannot be
+    Raises: UserError where the name is unfit, the folder exists, no replica is left, or nothing names the order of the
+    theory, its coupling, or the masses of charm and bottom; StorageError where it cannot be
     written; RunDirectoryError where the run has no results or its postfit is older than they are.
     """
     name = run.resolve().name if name is None else name
@@ -56,7 +65,7 @@ def export(run: Path, output: Path, name: str | None = None, say: Callable[[str]
     target = output / name
     if target.exists():
         raise UserError(f"{target}: exists already; give another name or folder, or remove it")
-    result = store.read(run / "results.h5")
+    result = _set_theory(store.read(run / "results.h5"), theory or {})
     files = {f"{name}{suffix}": text for suffix, text in format_set(result, _select_replicas(run, result, say)).items()}
     _write_folder(target, files)
     return target
@@ -73,11 +82,26 @@ def format_set(result: FitResult, selected: BoolMask) -> dict[str, str]:
     return files
 
 
+def _set_theory(result: FitResult, given: Mapping[str, str]) -> FitResult:
+    """The result with these parameters in the place of those of its pack."""
+    allowed = ("order", *REQUIRED, *DEFAULTS)
+    unknown = [name for name in given if name not in allowed]
+    if unknown:
+        raise UserError(f"--theory: got {unknown[0]!r}; allowed: {', '.join(f'{name}=VALUE' for name in allowed)}")
+    if "order" in given and given["order"] not in ORDERS:
+        raise UserError(f"--theory: got order={given['order']}; allowed: {', '.join(ORDERS)}")
+    pack = {**(result.summary.get("pack") or {}), **given}
+    return replace(result, summary={**result.summary, "pack": pack})
+
+
 def format_info(result: FitResult, replicas: int) -> str:
-    """The set's metadata as YAML; theory parameters are the pack's (summary["pack"]), or DEFAULTS."""
+    """The set's metadata as YAML; theory parameters are the pack's (summary["pack"]).
+
+    Raises: UserError where these are not what they should be, or are not there.
+    """
     pack = result.summary.get("pack") or {}
-    order = ORDERS.get(str(pack.get("order")).split(" ")[0], ORDERS["NLO"])
-    theory, loops = _resolve_theory(pack), min(order, 2)
+    order, theory = _resolve_theory(pack)
+    loops = min(order, 2)
     masses = theory["mc"], theory["mb"]
     scales, couplings = compute_alpha_s(theory["alphas_mz"], theory["mz"], result.q0, masses, loops)
     version = (result.summary.get("versions") or {}).get("tfperf", "")
@@ -111,22 +135,30 @@ def format_exportgrid(replica: int, result: FitResult, values: Float64Array) -> 
 def _select_replicas(run: Path, result: FitResult, say: Callable[[str], object]) -> BoolMask:
     passed, total = read_survivors(run, result), len(result.replicas.id)
     selected = result.converged if passed is None else passed
-    which = "converged (postfit has not been applied)" if passed is None else "passed postfit"
+    which = "converged (postfit has not been applied)" if passed is None else "were chosen by postfit"
     if not selected.any():
         raise UserError(f"{run}: none of the {total} replicas {which}; there is nothing to export")
     say(f"{selected.sum()} of {total} replicas {which} and are exported")
     return np.asarray(selected)
 
 
-def _resolve_theory(pack: Mapping[str, Any]) -> dict[str, float]:
-    """The keys of DEFAULTS from the pack's attributes, the Z and top mass from its attribute `theory` (JSON)."""
+def _resolve_theory(pack: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
+    """The order, and REQUIRED and DEFAULTS from the pack's attributes, the Z and top mass from its `theory` (JSON)."""
     try:
         card = parse_json(str(pack.get("theory")))
     except ValueError:
         card = None
     inner = {"mz": card.get("MZ"), "mt": card.get("mt")} if isinstance(card, dict) else {}
-    given = {key: pack.get(key, inner.get(key)) for key in DEFAULTS}
-    return {k: default if given[k] is None else _parse_parameter(k, given[k]) for k, default in DEFAULTS.items()}
+    given = {key: pack.get(key, inner.get(key)) for key in (*REQUIRED, *DEFAULTS)}
+    orders = {part.split(" ")[0] for part in str(pack.get("order")).split("; ")}  # of packs that were joined
+    order = ORDERS.get(orders.pop()) if len(orders) == 1 else None
+    missing = ["order"] if order is None else []
+    missing += [key for key in REQUIRED if given[key] is None]
+    if order is None or missing:
+        told = "" if pack.get("order") is None else f" (order is {pack['order']!r})"
+        raise UserError(f"the data pack does not say {', '.join(missing)}{told}: name them, as --theory {EXAMPLE}")
+    found = {key: _parse_parameter(key, value) for key, value in given.items() if value is not None}
+    return order, DEFAULTS | found
 
 
 def _parse_parameter(key: str, given: object) -> float:

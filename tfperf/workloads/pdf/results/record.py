@@ -30,6 +30,7 @@ class Replicas:
     chi2_experimental: Float64Array  # (R) against the central data, all points
     positivity: Float64Array  # (R) penalty sum(max(0, -prediction)), without multiplier
     arc_length: Float64Array  # (R, F)
+    integrability: Float64Array | None = None  # (R, 5) of veto_figures.INTEGRABLE; None: of a version without it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,8 @@ class DatasetResult:
     mean: Float64Array  # (N) prediction of the mean PDF
     chi2: float  # per point, mean PDF against cv, this set's own block of the covariance of the fit
     chi2_no_t0: float  # the same with the experimental covariance
+    pseudodata: Float64Array | None = None  # (R, N) that each replica was fitted to; None: of a version without them
+    training: BoolMask | None = None  # (R, N) which of them trained, the others validated
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class FitResult:
     datasets: tuple[DatasetResult, ...]
     history: ReplicaHistory
     summary: Mapping[str, Any] = field(default_factory=dict)
+    survivors: BoolMask | None = None  # (R) that postfit has chosen; None: it has not been applied
 
     def __repr__(self) -> str:
         count, chi2 = f"{self.converged.sum()} of {len(self.converged)}", self.summary.get("chi2_per_point")
@@ -95,5 +99,16 @@ class FitResult:
 
     @property
     def converged(self) -> BoolMask:
-        """Which replicas enter means and bands: (R)."""
+        """Which replicas ended as they should: (R)."""
         return np.isin(self.replicas.status, CONVERGED)
+
+    @property
+    def selected(self) -> BoolMask:
+        """Which replicas enter means and bands: (R), those that postfit has chosen, or those that converged."""
+        return self.converged if self.survivors is None else self.survivors
+
+    @property
+    def selected_words(self) -> str:
+        """How many these are, and why."""
+        count = int(self.selected.sum())
+        return f"{count} converged replicas" if self.survivors is None else f"{count} replicas chosen by postfit"

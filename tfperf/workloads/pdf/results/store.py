@@ -8,9 +8,11 @@ so it has checksums, which HDF5 does not give to text of variable length.
                       run and digest (whose results they are)
     x                 (X) grid nodes
     pdf               (R, F, X) x f(x, Q0); attribute `flavours` names the second axis
-    replicas/         one dataset per field of `Replicas`, each (R) or (R, F)
+    replicas/         one dataset per field of `Replicas`, each (R) or (R, F); files of tfperf 0.1.0 have no
+                      `integrability`, and other arc lengths
     weights/          one dataset per variable, (R, ...); slashes in a name make groups; attribute `names`: their order
-    datasets/<set>/   one dataset per array field of `DatasetResult`, its numbers and texts as attributes
+    datasets/<set>/   one dataset per array field of `DatasetResult`, its numbers and texts as attributes; `training`
+                      as 1 and 0; files of tfperf 0.1.0 have neither it nor `pseudodata`
     history/          one dataset per field of `History`, (H) or (H, R)
     summary           (1) report.json as text
 Attribute `names` of datasets/ lists the sets in the order of the fit. All is held against R, X, F, H and N, and these
@@ -19,6 +21,7 @@ against limits (MOST in results/hdf5.py), before it is read.
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -36,6 +39,7 @@ from tfperf.workloads.pdf.results.record import (
     ReplicaHistory,
     Replicas,
 )
+from tfperf.workloads.pdf.results.veto_figures import INTEGRABLE
 
 KIND = "tfperf results"
 LAYOUT = 1
@@ -46,8 +50,8 @@ UNITS = {
     "best_step": "steps", "stop_step": "steps", "step": "steps",
     "chi2_training": "per point", "chi2_validation": "per point", "chi2_experimental": "per point",
     "training": "per point", "validation": "per point", "experimental": "per point",
-    "x": "1", "pdf": "1", "positivity": "unit of the predictions", "arc_length": "1",
-    "sigma": "unit of cv", "predictions": "unit of cv", "mean": "unit of cv",
+    "x": "1", "pdf": "1", "positivity": "unit of the predictions", "arc_length": "1", "integrability": "1",
+    "sigma": "unit of cv", "predictions": "unit of cv", "mean": "unit of cv", "pseudodata": "unit of cv",
 }  # fmt: skip
 
 
@@ -106,7 +110,10 @@ def _read_replicas(file: hdf5.CheckedFile) -> Replicas:
         raise ValueError(f"replicas/id: must ascend, from 1 to {hdf5.MOST['R']}")
     if not set(status) <= set(STATUSES):
         raise ValueError(f"replicas/status: must be of {', '.join(STATUSES)}")
-    return Replicas(**integers, **figures, status=status, arc_length=lengths)
+    integrability = None
+    if "integrability" in file.list_members("replicas"):
+        integrability = file.read_array("replicas/integrability", "float", "R", len(INTEGRABLE))
+    return Replicas(**integers, **figures, status=status, arc_length=lengths, integrability=integrability)
 
 
 def _read_dataset(file: hdf5.CheckedFile, name: str) -> DatasetResult:
@@ -123,7 +130,18 @@ def _read_dataset(file: hdf5.CheckedFile, name: str) -> DatasetResult:
         name=name, experiment=file.read_text(group, "experiment"), label=file.read_text(group, "label"), kin=kin, cv=cv,
         sigma=sigma, mean=mean, predictions=file.read_array(f"{group}/predictions", "float", "R", "N"),
         chi2=file.read_number(group, "chi2"), chi2_no_t0=file.read_number(group, "chi2_no_t0"), kin_columns=columns,
+        **_read_replica_data(file, group),
     )  # fmt: skip
+
+
+def _read_replica_data(file: hdf5.CheckedFile, group: str) -> dict[str, Any]:
+    """Pseudo-data and masks; nothing of a file that has neither."""
+    if not {"pseudodata", "training"} & file.list_members(group):
+        return {}
+    training = file.read_array(f"{group}/training", "integer", "R", "N")
+    if np.any((training != 0) & (training != 1)):
+        raise ValueError(f"{group}/training: must be 0 or 1")
+    return {"pseudodata": file.read_array(f"{group}/pseudodata", "float", "R", "N"), "training": training.astype(bool)}
 
 
 def _read_history(file: hdf5.CheckedFile) -> ReplicaHistory:
@@ -135,11 +153,14 @@ def _write_record(group: h5py.Group, record: Replicas | ReplicaHistory | Dataset
     """Arrays and columns of text become datasets, single texts and numbers attributes."""
     for f in fields(record):
         value = getattr(record, f.name)
+        if value is None:
+            continue
         if isinstance(value, tuple):
             hdf5.write_texts(group, f.name, value)
         elif isinstance(value, str):
             group.attrs[f.name] = hdf5.encode_texts(value)
         elif np.ndim(value) > 0:
-            hdf5.write_array(group, f.name, value, UNITS.get(f.name))
+            array = value.astype(np.uint8) if value.dtype == bool else value
+            hdf5.write_array(group, f.name, array, UNITS.get(f.name))
         else:
             group.attrs[f.name] = value
