@@ -44,6 +44,7 @@ from tfperf.workloads.predict.slots import get_unit
 
 SHARE_OF_DISK = 0.5  # of what is free, that is taken without asking
 RESUMED = "the same command with --resume goes on"
+UNBEGUN = "nothing was written yet; the same command begins again"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
         try:
             refuse_wrong_start(held.path, options.resume)
             refuse_strange_files(held.path, (MANIFEST,), SAMPLE_FILES)
-            signals.advice = RESUMED if (held.path / MANIFEST).exists() else ""
+            signals.advice = RESUMED if (held.path / MANIFEST).exists() else UNBEGUN
             plan, preparer = read_plan(card, options.show_stage, signals.stop_if_asked)
             place = stack.enter_context(open_place(card, site, has_rows(held.path)))
             slots = place.slots
@@ -98,9 +99,9 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
         )
         dispatch = DispatchRule(rule, UnitRule(card.queue.unit_seconds, batches=get_unit(card)), card.queue.timeout)
         where = "" if options.on is None else f" on {options.on}"
-        options.show_stage(f"loading the model in {len(slots)} workers{where}")
         result = PredictionResult()
         if not folder.progress.is_complete:
+            options.show_stage(f"loading the model in {len(slots)} workers{where}")
             ask = partial(refuse_full_disk, held.path, ask=options.ask)
             with closing(LengthSampler(preparer, folder.plan.records, dispatch.timeout, outlook.set_groups)):
                 result = run_prediction(
