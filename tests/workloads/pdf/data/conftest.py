@@ -14,3 +14,12 @@ def original(tmp_path_factory):
 @pytest.fixture
 def good(original, tmp_path):
     return Path(shutil.copy(original, tmp_path))
+
+
+@pytest.fixture
+def tables(tmp_path):
+    pytest.importorskip("pineappl", reason="the packages of the extra `nnpdf` are not installed")
+    pytest.importorskip("nnpdf_data", reason="the packages of the extra `nnpdf` are not installed")
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    return folder

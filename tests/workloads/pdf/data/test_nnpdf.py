@@ -1,4 +1,3 @@
-import json
 import os
 import sys
 from functools import reduce
@@ -17,15 +16,6 @@ from tfperf.workloads.pdf.data.validate import FLAVOURS, validate
 NINE = [(i,) for i in (21, 103, 108, 115, 100, 203, 208, 215, 200)]
 X = grid_nodes(4)
 SHARED = Path(os.environ.get("TFPERF_SHARED", "/nonexistent")) / "data"
-
-
-@pytest.fixture
-def tables(tmp_path):
-    pytest.importorskip("pineappl", reason="the packages of the extra `nnpdf` are not installed")
-    pytest.importorskip("nnpdf_data", reason="the packages of the extra `nnpdf` are not installed")
-    folder = tmp_path / "tables"
-    folder.mkdir()
-    return folder
 
 
 def make(folder, name, bins, channels=NINE, seed=0, x=X, hadrons=(2212,), **more):
@@ -101,22 +91,6 @@ def test_flavours_that_do_not_evolve_freely_are_folded(tables, tmp_path):
     with h5py.File(output) as file:
         kept = [FLAVOURS[i] for i in file["HERA_CC_318GEV_EM-SIGMARED/flav"][:]]
     assert kept == ["sigma", "g", "v", "v3", "v8", "v15", "t3", "t8", "t15"]
-
-
-@pytest.mark.parametrize(
-    ("name", "table", "bins", "channels", "hadrons"),
-    [
-        ("HERA_CC_318GEV_EM-SIGMARED", "HERA_CC_318GEV_EM_SIGMARED", 42, [(22,), (21,)], (2212,)),
-        ("ATLAS_Z0_7TEV_46FB_CF-Y", "ATLAS_DY_7TEV_CF", 15, [(22, 100), (100, 100)], (2212, 2212)),
-    ],
-)
-def test_a_photon_is_refused_unless_it_is_dropped(tables, tmp_path, name, table, bins, channels, hadrons):
-    make(tables, table, bins, channels, x=grid_nodes(3), hadrons=hadrons)
-    with pytest.raises(UserError, match="need a photon density, and fits have none; --drop-photon takes it as zero"):
-        import_nnpdf(tables, [f"{name}:legacy"], tmp_path / "pack.h5")
-    with h5py.File(import_nnpdf(tables, [f"{name}:legacy"], tmp_path / "pack.h5", drop_photon=True)) as file:
-        group = file[name]
-        assert 0 not in group["flav" if len(hadrons) == 1 else "channels"][:] and group["fk"][:].any()
 
 
 def test_positivity_sets(tables, tmp_path):
@@ -306,81 +280,3 @@ def test_real_tables_give_the_known_pack(tables, tmp_path, every):
                 )
                 assert agree(covmat, known[name]["covmat"][:]), name
                 assert sorted(kinds) == sorted(known[name]["sys_names"].asstr()[:].tolist())
-
-
-def write_factor(folder, name, table, values, errors):
-    folder.mkdir(exist_ok=True)
-    rows = "\n".join(f"{value:.8f} {error:.8f}" for value, error in zip(values, errors, strict=True))
-    path = folder / f"CF_{name}_{table}.dat"
-    path.write_text(f"{'*' * 60}\nSetName: made up\nAuthor: nobody\n{'*' * 60}\n{rows}\n")
-    return path
-
-
-def test_correction_factors_multiply_rows_and_their_errors_enter_the_covariance(tables, tmp_path):
-    rng, name, each = np.random.default_rng(8), "NMC_NC_NOTFIXED_EM-F2", {}
-    for table in ("NMC_NC_EM_D_F2", "NMC_NC_EM_P_F2"):
-        make(tables, table, 260)
-        for factor in ("QCD", "EWK"):
-            each[table, factor] = rng.uniform(0.9, 1.2, 260).round(6), rng.uniform(0.01, 0.03, 260).round(6)
-            write_factor(tables / "cfactor", factor, table, *each[table, factor])
-    bare = import_nnpdf(tables, [f"{name}:legacy_dw"], tmp_path / "bare.h5")
-    output = import_nnpdf(tables, [f"{name}:legacy_dw+QCD+EWK"], tmp_path / "pack.h5")
-    found, rows = predictions(output, name)
-    relative = 0.0
-    for table, operand in (("NMC_NC_EM_D_F2", "fk_num"), ("NMC_NC_EM_P_F2", "fk_den")):
-        product = each[table, "QCD"][0] * each[table, "EWK"][0]
-        assert agree(found[operand], truth(tables, [table])[rows] * product[rows])
-        relative = relative + sum(
-            (error / value)[rows] ** 2 for value, error in (each[table, f] for f in ("QCD", "EWK"))
-        )
-    with h5py.File(output) as file, h5py.File(bare) as plain:
-        group, before = file[name], plain[name]
-        assert group["sys_names"].asstr()[-1] == f"{name}_CFACTORS_UNCORR" and group["sys_is_mult"][-1]
-        np.testing.assert_allclose(group["sys"][:, -1] / group["cv"][:], np.sqrt(relative), rtol=1e-4)
-        np.testing.assert_array_equal(group["sys"][:, :-1], before["sys"][:])
-        kept = group.attrs["cfactor QCD NMC_NC_EM_D_F2"]
-        np.testing.assert_array_equal(kept.T, each["NMC_NC_EM_D_F2", "QCD"])
-    validate(output)
-
-
-def test_factors_that_nnpdf_data_has_are_found_there(tables, tmp_path):
-    make(tables, "LHCB_DY_7TEV", 17, [(100, 100)], x=grid_nodes(3), hadrons=(2212, 2212))
-    output = import_nnpdf(tables, ["LHCB_Z0_7TEV_MUON_Y+NRM"], tmp_path / "pack.h5")
-    found, rows = predictions(output, "LHCB_Z0_7TEV_MUON_Y")
-    with h5py.File(output) as file:
-        factors = file["LHCB_Z0_7TEV_MUON_Y"].attrs["cfactor NRM LHCB_DY_7TEV"][:, 0]
-    scale = found["fk"] / (truth(tables, ["LHCB_DY_7TEV"]) * factors)[rows]
-    np.testing.assert_allclose(scale, scale[0], rtol=1e-10)  # the metadata's conversion factor
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "CF_QCD_HERA_CC_318GEV_EM_SIGMARED.dat: missing; looked for in"),
-        ("1.0 0.0\n" * 42, "must begin with a description"), ("***\n***\n1.0 0.0\n", r"must be \(42, 2\)"),
-        ("***\n***\n" + "-1.0 0.0\n" * 42, "factors must be above 0"), ("***\n***\nnothing\n", "could not convert"),
-    ],
-)  # fmt: skip
-def test_faulty_factors_are_refused(tables, tmp_path, text, words):
-    make(tables, "HERA_CC_318GEV_EM_SIGMARED", 42)
-    if text is not None:
-        (tables / "CF_QCD_HERA_CC_318GEV_EM_SIGMARED.dat").write_text(text)
-    with pytest.raises(UserError, match=words):
-        import_nnpdf(tables, ["HERA_CC_318GEV_EM-SIGMARED:legacy+QCD"], tmp_path / "pack.h5")
-    assert not (tmp_path / "pack.h5").exists()
-
-
-def test_order_coupling_and_masses_are_those_of_the_tables(tables, tmp_path):
-    theory = {"PTO": 2, "alphas": 0.118, "Qref": 91.2, "MZ": 91.1876, "mc": 1.51, "mb": 4.92, "mt": 172.5}
-    make(tables, "HERA_CC_318GEV_EM_SIGMARED", 42, theory=theory)
-    make(tables, "HERA_CC_318GEV_EP_SIGMARED", 39, theory=theory)
-    names = ["HERA_CC_318GEV_EM-SIGMARED:legacy", "HERA_CC_318GEV_EP-SIGMARED:legacy"]
-    with h5py.File(import_nnpdf(tables, names, tmp_path / "pack.h5")) as file:
-        said = dict(file.attrs)
-    assert said["order"] == "NNLO" and json.loads(said["theory"]) == theory
-    assert [said[key] for key in ("alphas_mz", "mc", "mb", "mt", "mz")] == [0.118, 1.51, 4.92, 172.5, 91.1876]
-    make(tables, "HERA_CC_318GEV_EP_SIGMARED", 39, theory={**theory, "alphas": 0.12, "PTO": 1})
-    with pytest.raises(UserError, match=r"order is NLO; must be NNLO.*\n?.*alphas_mz is 0.12; must be 0.118"):
-        import_nnpdf(tables, names, tmp_path / "other.h5")
-    make(tables, "HERA_CC_318GEV_EP_SIGMARED", 39)  # one without a theory says nothing
-    import_nnpdf(tables, names, tmp_path / "third.h5")
