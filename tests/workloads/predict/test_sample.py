@@ -11,6 +11,7 @@ from tests.infer.programs import make_preparer, make_worker
 from tests.workloads.predict.test_predict import make_files, run
 from tfperf.infer.dispatch_records import Slot
 from tfperf.infer.micro_batches import BatchRule
+from tfperf.measure.confidence import ConfidenceInterval
 from tfperf.report import sample_page
 from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.predict import sample_plan, sample_report, sampling
@@ -294,8 +295,6 @@ def test_batches_are_chosen_by_all_replicates():
 
 
 def test_an_interval_has_at_least_what_no_sample_sees():
-    from tfperf.measure.confidence import ConfidenceInterval
-
     found = estimate_seconds(ConfidenceInterval(100.0, 100.0, 100.0), 1000)
     assert found.value == 10.0 and found.low == pytest.approx(10 * np.exp(-0.04))
     assert estimate_seconds(ConfidenceInterval(100.0), 1000).low is None
