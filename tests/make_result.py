@@ -75,7 +75,8 @@ def make_replicas(rng, count, failed, steps):
         best_step=np.where(np.array(status) == "no_positivity", -1, stop - steps // 10), stop_step=stop,
         chi2_training=chi2 + 0.9, chi2_validation=chi2 + 1.1 + 0.05 * rng.normal(size=count), chi2_experimental=chi2,
         positivity=np.where(np.array(status) == "no_positivity", 3e-4, 0.0),
-        arc_length=1 + rng.uniform(size=(count, len(EVOLUTION))), integrability=rng.uniform(0, 0.4, size=(count, 5)),
+        arc_length=1 + rng.uniform(size=(count, len(EVOLUTION))),
+        integrability=np.random.default_rng(5).uniform(0, 0.4, size=(count, 5)),
     )  # fmt: skip
 
 

@@ -102,7 +102,11 @@ def test_postfit_and_export_read_a_run(tmp_path):
     call("fit", card, "-o", tmp_path / "run", "-q")
     assert call("postfit", tmp_path / "run").exit_code == 0
     assert (tmp_path / "run" / "postfit.json").exists()
-    assert call("export-lhapdf", tmp_path / "run", "-o", tmp_path, "--name", "toy").exit_code == 0
+    export = ("export-lhapdf", tmp_path / "run", "-o", tmp_path, "--name", "toy")
+    asked = call(*export)
+    assert asked.exit_code == 2 and "the data pack does not say order, alphas_mz, mc, mb" in asked.output
+    theory = [word for one in ("order=NLO", "alphas_mz=0.118", "mc=1.51", "mb=4.92") for word in ("--theory", one)]
+    assert call(*export, *theory).exit_code == 0
     assert (tmp_path / "toy" / "toy_0003.dat").exists()
     assert call("postfit", tmp_path / "nowhere").exit_code == 2
 

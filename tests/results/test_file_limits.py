@@ -1,5 +1,6 @@
 """Results that claim more than they can hold, or contradict themselves, are refused before they are read."""
 
+import dataclasses
 import json
 import resource
 import zlib
@@ -125,7 +126,11 @@ def test_a_translation_that_claims_too_much_is_refused(tmp_path):
 
 
 def test_results_of_version_0_1_0_are_read():
-    assert_same_bits(store.read(OLD), make_result(replicas=2, sets=1, points=2, rows=2, failed=0), rtol=1e-12)
+    made = make_result(replicas=2, sets=1, points=2, rows=2, failed=0)
+    assert made.summary.pop("pack")  # which that version left out, as integrability
+    replicas = dataclasses.replace(made.replicas, integrability=None)
+    made = dataclasses.replace(made, replicas=replicas)
+    assert_same_bits(store.read(OLD), made, rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", [
