@@ -198,7 +198,7 @@ def build_prepare():
 def estimate_at_a_twentieth(seed, drift, records=12_000, seconds=150e-6):
     """The interval at 5 % of the records, and the seconds that were left then."""
     spec = PreparerSpec(partial(Drawn, records, seed, drift), build_prepare, 200)
-    rule = BatchRule(total_length=1000)
+    rule = BatchRule(total_length=200)  # some 70 batches in a twentieth of it
     outlook, done = Outlook(records, 200, rule), [0]
     told: list[tuple[ConfidenceInterval | None, float]] = []
 
@@ -210,7 +210,14 @@ def estimate_at_a_twentieth(seed, drift, records=12_000, seconds=150e-6):
 
     hooks = DispatchHooks(lambda *_: None, note, note_window=outlook.note_window)
     slots = [Slot("fast", make_worker(seconds=seconds)), Slot("slow", make_worker(seconds=seconds, slowness=1.0001))]
-    sampler = LengthSampler(spec, records, 20.0, outlook.set_groups)
+    is_known = threading.Event()
+
+    def give(groups):
+        outlook.set_groups(groups)
+        is_known.set()
+
+    sampler = LengthSampler(spec, records, 20.0, give)
+    assert is_known.wait(60.0)  # a twentieth of so short a run may be over before; workers load no model here
     windows = records // 200
     Dispatcher(slots, spec, DispatchRule(rule), hooks).run(
         iter(range(windows)), windows, lambda window: np.zeros(200, bool)
