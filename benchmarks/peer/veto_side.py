@@ -9,6 +9,7 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+
 from tests.workloads.pdf.results.curves import FLAVOURS, make_curves
 
 REPLICAS, Q0 = 4, 1.65
