@@ -11,7 +11,8 @@ DONE, AMISS, REFUSED, FAILED, SIGNALLED = 0, 1, 2, 3, 128
 EXIT_CODES: Mapping[int, str] = {
     DONE: "done",
     AMISS: "forms of an ablation disagree or could not be measured, steps are slower than those that `--against` "
-    "names, `doctor` misses what every fit needs, or tfperf itself failed, with a traceback",
+    "names, settings still move after the last fit of `iterate`, `doctor` misses what every fit needs, or tfperf "
+    "itself failed, with a traceback",
     REFUSED: "bad input, or another fault of which the message says what to do",
     FAILED: "complete, but a replica that was trained, a trial of a sweep, or a record of a prediction failed, or its "
     "`--verify` misses rows, or its `--sample` tells no rate",

@@ -16,12 +16,12 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from dis_pack.evolution import Evolution
 from dis_pack.parameters import ACTIVE, ALPHAS, MBOTTOM, MCHARM, Q0, THEORY, X
-from dis_pack.tables import Observable, Tables, compute_tables
+from dis_pack.tables import Density, Observable, Tables, compute_tables
 
 from tfperf.arrays import Float64Array, Int64Array
 from tfperf.workloads.pdf.data.commondata import (
@@ -57,12 +57,23 @@ DATASETS = {
     "HERA_NC_318GEV_EAVG_BOTTOM-SIGMARED:legacy": Observable("XSHERANCAVG_bottom", "NC", "electron", "P"),
 }
 # pseudo-data at Q2 = 5 GeV2 that must come out positive
-POSITIVITY = {
+POSITIVITY: dict[str, Observable | Density] = {
     "NNPDF_POS_2P24GEV_F2U": Observable("F2_light", *NC, "P", charge="up"),
     "NNPDF_POS_2P24GEV_F2D": Observable("F2_light", *NC, "P", charge="down"),
     "NNPDF_POS_2P24GEV_F2S": Observable("F2_light", *NC, "P", charge="strange"),
     "NNPDF_POS_2P24GEV_FLL": Observable("FL_light", *NC, "P", charge="all"),
+    "NNPDF_POS_2P24GEV_F2C-17PTS": Observable("F2_charm", *NC, "P"),
+    "NNPDF_POS_2P24GEV_XUQ": Density(2),
+    "NNPDF_POS_2P24GEV_XUB": Density(-2),
+    "NNPDF_POS_2P24GEV_XDQ": Density(1),
+    "NNPDF_POS_2P24GEV_XDB": Density(-1),
+    "NNPDF_POS_2P24GEV_XSQ": Density(3),
+    "NNPDF_POS_2P24GEV_XSB": Density(-3),
+    "NNPDF_POS_2P24GEV_XCQ": Density(4),
+    "NNPDF_POS_2P24GEV_XGL": Density(21),
 }
+Theory = TypeVar("Theory", Observable, Observable | Density)
+SMALLEST_X = 1e-5  # of the densities: below, no data of this pack constrains them
 
 
 class SetBuilder:
@@ -90,11 +101,16 @@ class SetBuilder:
         }  # fmt: skip
         return StoredSet(record.name, {**found, **arrays}, said, COLUMNS)
 
-    def build_positivity(self, name: str, observable: Observable) -> StoredSet:
+    def build_positivity(self, name: str, observable: Observable | Density) -> StoredSet:
         """One positivity set."""
-        record = read_metadata(name)
-        kin = _read_unrounded(record)[self._select_rows(np.arange(record.ndata))]
-        said: dict[str, Attribute] = {"observable": observable.name, "charge": str(observable.charge)}
+        kin = _read_unrounded(read_metadata(name))
+        said: dict[str, Attribute]
+        if isinstance(observable, Density):
+            kin = kin[kin[:, 0] >= SMALLEST_X]
+            said = {"observable": "density", "pid": observable.pid}
+        else:
+            said = {"observable": observable.name, **({"charge": observable.charge} if observable.charge else {})}
+        kin = kin[self._select_rows(np.arange(len(kin)))]
         found = self._load_tables(name, observable, kin)
         return StoredSet(f"positivity/{name}", {**found, "kin": kin, "flav": _list_flavours()}, said, COLUMNS)
 
@@ -104,7 +120,7 @@ class SetBuilder:
         some: Int64Array = rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
         return some
 
-    def _load_tables(self, name: str, observable: Observable, kin: Float64Array) -> Tables:
+    def _load_tables(self, name: str, observable: Observable | Density, kin: Float64Array) -> Tables:
         """From the cache, or computed and put there."""
         start = time.process_time()
         key = repr((VERSION, self.versions, THEORY, X.tolist(), observable, kin.tolist()))
@@ -150,7 +166,7 @@ def build_pack(output: Path, cache: Path, only: list[str], points: int | None = 
     """Write the pack of the sets whose names contain one of `only` (all if empty)."""
     builder = SetBuilder(cache, points)
 
-    def select_sets(sets: dict[str, Observable]) -> Iterator[tuple[str, Observable]]:
+    def select_sets(sets: dict[str, Theory]) -> Iterator[tuple[str, Theory]]:
         return ((n, o) for n, o in sets.items() if not only or any(piece in n for piece in only))
 
     def build_sets() -> Iterator[StoredSet]:

@@ -11,6 +11,7 @@ from tfperf.cli.group import main
 from tfperf.console.options import CARD, SET, add_training_options
 from tfperf.console.stages import open_stages
 from tfperf.console.words import show_text
+from tfperf.errors import AMISS, DONE
 from tfperf.measure.loading import pause_collector
 
 if TYPE_CHECKING:
@@ -49,6 +50,35 @@ def _fit(
     show(WORKLOADS.get_for_card(loaded).make_table(fitted.summary))
     show_text(f"{output / 'report.html'}")
     return fitted.exit_code
+
+
+@main.command()
+@CARD
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the runs."
+)
+@SET
+@click.option("--most", type=click.IntRange(1, 100), default=8, show_default=True, help="Fits at most.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
+def iterate(card: Path, output: Path, overrides: tuple[str, ...], most: int, quiet: bool) -> None:
+    """Fit CARD again and again, each time with the settings that the fit before asks for, until they stand still.
+
+    They do where a fit moves them by no more than other replicas would have. Writes the card to DIR. The same command
+    goes on where it was stopped. Exit code 1 says that something still moves.
+    """
+    with open_stages(quiet) as progress:
+        progress.show_stage(f"reading {card}")
+        with pause_collector():
+            from tfperf.study.iterate import iterate_card
+            from tfperf.workloads.cards import load_checked_card
+
+        found = iterate_card(load_checked_card(card, overrides), output, most, progress)
+    from tfperf.console.screen import show
+    from tfperf.report.iteration import make_moves_table
+
+    show(make_moves_table(found.moves))
+    show_text(f"{found.card}")
+    sys.exit(DONE if found.is_still else AMISS)
 
 
 @main.command()

@@ -18,7 +18,7 @@ def write_applied_card(card: AnyCard, applied: Mapping[str, Any], folder: Path) 
     """
     if not applied["changed"]:
         return None
-    name = f"{_find_stem(card)}_applied.yaml"
+    name = f"{find_stem(card)}_applied.yaml"
     tree = InputCandidate(applied["settings"], applied["arguments"]).change(to_json_tree(card))
     told = [f"{one['key']}: {one['after']}, was {one['before']}" for one in applied["changed"]]
     same = "Batches" if applied["repeatable"] else "Types and shapes of batches"
@@ -31,7 +31,7 @@ def write_applied_card(card: AnyCard, applied: Mapping[str, Any], folder: Path) 
     return name
 
 
-def _find_stem(card: AnyCard) -> str:
+def find_stem(card: AnyCard) -> str:
     """The name of the card's file, without what stands after the dot."""
     location = "" if card.card_node is None else card.card_node.location
     return Path(location.rpartition(":")[0] or location or "card").stem

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.input_trial import InputTrial, Loader
     from tfperf.workloads.job import Job, Session
     from tfperf.workloads.memory_trial import MemoryTrial
+    from tfperf.workloads.refinement import Refinement
     from tfperf.workloads.step_tracer import StepTracer
     from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.switches import Request, Switches
@@ -40,7 +41,7 @@ PROTOCOL = 1  # version of what is offered here: another one is another agreemen
 METHODS = {
     "fit": ("build_job",), "profile": ("record", "build_stepper"), "sweep": ("measure_trial", "build_stepper"),
     "compare": ("compare",), "memory": ("build_memory_trial",), "input": ("build_input_trial",),
-    "store": ("open_pipeline",), "ablate": ("make_switches",), "init": ("make_example",),
+    "store": ("open_pipeline",), "iterate": ("refine_card",), "ablate": ("make_switches",), "init": ("make_example",),
 }  # fmt: skip
 C = TypeVar("C", bound=AnyCard)
 
@@ -162,6 +163,10 @@ class Workload(ABC, Generic[C]):
 
     def open_pipeline(self, card: C) -> "tuple[Any, StoreOrigin]":
         """Its tf.data.Dataset, of which nothing is run, and what made it. Raises: UserError for other data."""
+        raise NotImplementedError
+
+    def refine_card(self, card: C, run: Path, before: Path | None) -> "Refinement":
+        """What a card's finished fit in `run` says of the next one; before: the fit before. Raises: UserError."""
         raise NotImplementedError
 
     def make_switches(self, card: C) -> "Switches":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import yadism.log
 from eko import basis_rotation
+from eko.interpolation import InterpolatorDispatcher, XGrid
 from yadism.runner import Runner
 
 from dis_pack.evolution import Evolution
@@ -40,8 +41,18 @@ class Observable:
     target_mass: int = 0  # yadism's TMC: 2 is the approximate formula, within 1 % of the exact one
 
 
-def compute_tables(observable: Observable, kin: Float64Array, evolution: Evolution) -> Tables:
+@dataclass(frozen=True)
+class Density:
+    """x f(x, Q2) of one parton itself, by its PDG number: 1 to 5 d u s c b, negative for antiquarks, 21 the gluon."""
+
+    pid: int
+
+
+def compute_tables(observable: Observable | Density, kin: Float64Array, evolution: Evolution) -> Tables:
     """fk, or fk_num and fk_den for a ratio: each (N, X, F), F of ACTIVE; kin (N, 3): x, Q2 [GeV2], y."""
+    if isinstance(observable, Density):
+        density = _evolve(_interpolate(observable.pid, kin[:, 0]), kin[:, 1].tolist(), evolution)
+        return {"fk": density.astype(np.float32)}
     targets = observable.target.split("/")
     names = ("fk",) if len(targets) == 1 else ("fk_num", "fk_den")
     found, scales = {}, kin[:, 1].tolist()
@@ -49,6 +60,14 @@ def compute_tables(observable: Observable, kin: Float64Array, evolution: Evoluti
         c = _compute_coefficients(observable, kin, [evolution.compute_a_s(q2) for q2 in scales], TARGETS[target])
         found[name] = _evolve(c, scales, evolution).astype(np.float32)
     return found
+
+
+def _interpolate(pid: int, x: Float64Array) -> Float64Array:
+    """(N, 14 flavours, X): what makes x f at x (N) of f at the nodes, interpolated in x f, which is the flatter one."""
+    out = np.zeros((len(x), len(basis_rotation.flavor_basis_pids), len(X)))
+    basis = InterpolatorDispatcher(XGrid(X), DEGREE).get_interpolation(x)
+    out[:, basis_rotation.flavor_basis_pids.index(pid)] = basis * X
+    return out
 
 
 def _compute_coefficients(observable: Observable, kin: Float64Array, a_s: list[float], target: str) -> Float64Array:

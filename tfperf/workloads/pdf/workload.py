@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.pdf.memory import ReplicaMemoryTrial
     from tfperf.workloads.pdf.results.record import FitResult
     from tfperf.workloads.pdf.step_tracer import ReplicaStepTracer
+    from tfperf.workloads.refinement import Refinement
     from tfperf.workloads.switches import Request, Switches
 
 
@@ -122,6 +123,12 @@ class Pdf(Workload[Card]):
             from tfperf.workloads.pdf.step_tracer import ReplicaStepTracer
 
             return ReplicaStepTracer(card)
+
+    def refine_card(self, card: Card, run: Path, before: Path | None) -> "Refinement":
+        """Ranges of exponents and t0 predictions that a finished fit asks for."""
+        from tfperf.workloads.pdf.iteration import refine_card
+
+        return refine_card(card, run, before)
 
     def make_switches(self, card: Card) -> "Switches":
         """What an ablation switches off."""
