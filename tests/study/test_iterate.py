@@ -12,7 +12,7 @@ from tfperf.errors import Interrupted, TrainingError
 from tfperf.results.contents import RESULTS
 from tfperf.study import iterate
 from tfperf.workloads.pdf import iteration
-from tfperf.workloads.pdf.card import FITTED
+from tfperf.workloads.pdf.card import FITTED, Card
 from tfperf.workloads.pdf.cards import load_card, to_closure
 from tfperf.workloads.pdf.evaluate import evaluate_pdf
 from tfperf.workloads.pdf.results import store
@@ -112,6 +112,7 @@ def test_a_card_that_changed_in_between_is_refused(iterated):
 def test_a_closure_test_keeps_the_t0_of_its_law(iterated):
     card, folder, _ = iterated
     refined = iteration.refine_card(to_closure(load_card(card)), folder / "fit_1", None)
+    assert isinstance(refined.card, Card)
     assert len(refined.moves) == 16 and refined.card.data.t0 == "pack"
 
 
