@@ -9,6 +9,7 @@ from tests.make_pack import make_pack
 from tests.workloads.pdf.data.test_covariance import write_extra
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import PackError
+from tfperf.workloads.pdf.data.closure import replace_data
 from tfperf.workloads.pdf.data.covariance import compute_extra_root, make_slices
 from tfperf.workloads.pdf.data.pack import list_sets, open_pack, read_dataset
 from tfperf.workloads.pdf.data.pseudodata import sample_pseudodata
@@ -72,6 +73,23 @@ def test_pseudodata_fluctuate_by_the_theory_too(datasets, tmp_path):
     check_moments(values, central, reference.covariance(small) + theory)
     with pytest.raises(AssertionError):
         check_moments(draws(small, 1000), central, reference.covariance(small) + theory)
+
+
+def test_the_truth_of_a_closure_test_of_level_2_fluctuates_by_the_theory_too(datasets, tmp_path):
+    theory = make_theory(datasets)
+    root = compute_extra_root(write_extra(tmp_path / "theory.h5", datasets, theory), datasets)
+    small = [replace(d, sys=0.1 * d.sys) for d in datasets]
+    truth = [1.02 * d.cv for d in datasets]  # so near that errors relative to it are still small
+
+    def sample(one):
+        """Of 1000 closure tests, each with a noise of its own, the data of the whole."""
+        generators = (make_generator(noise, 0, Purpose.TRUTH) for noise in range(1000))
+        return np.stack([np.concatenate([d.cv for d in replace_data(small, truth, rng, one)]) for rng in generators])
+
+    covariance = reference.covariance(replace_data(small, truth, None)) + theory
+    check_moments(sample(root), np.concatenate(truth), covariance)
+    with pytest.raises(AssertionError):
+        check_moments(sample(None), np.concatenate(truth), covariance)
 
 
 def test_noise_of_the_data_is_the_same_with_that_of_the_theory(datasets, tmp_path):
