@@ -106,6 +106,17 @@ def test_replicas_that_are_off_at_their_best_weights_are_fitted_again_exactly(fe
     assert result.summary["chi2_per_point"] == alone.summary["chi2_per_point"]
 
 
+def test_exact_fits_have_the_t0_that_the_run_made_first(few_directions, tmp_path, monkeypatch):
+    monkeypatch.setattr("tfperf.workloads.pdf.job.T0_REPLICAS", 2)
+    card, run = make_card(tmp_path, steps=20, replicas=2), tmp_path / "run"
+    result = tfperf.fit(card, run, overrides=[*CARD, "engine.on_violation=refit", "data.t0=fit"])
+    assert result.summary["engine"]["exactness"]["1-2"]["refitted"] == [1, 2]
+    exact = ["engine.form=shared", *CARD[2:]]
+    alone = tfperf.fit(card, tmp_path / "alone", overrides=[*exact, f"data.t0={run / 't0'}"])
+    np.testing.assert_array_equal(result.pdf, alone.pdf)
+    assert not (run / "exact" / "1-2" / "t0").exists()
+
+
 def test_some_that_are_off_leave_the_others_as_they_are(few_directions, tmp_path, monkeypatch):
     from tfperf.workloads.pdf import tolerance
 
