@@ -18,6 +18,7 @@ from tfperf.workloads.pdf.data.write import write_t0
 from tfperf.workloads.pdf.inputs import average_pdf
 from tfperf.workloads.pdf.operators.observables import predict_sets
 from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.postfit import veto_replicas
 
 
 def predict_pack(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:
@@ -34,7 +35,9 @@ def main() -> None:
     run = parser.parse_args().run
     pack, result = load_card(run / CARD).data.pack, store.read(run / RESULTS)
     t0 = predict_pack(pack, average_pdf(result))
-    write_t0(pack, pack, t0, f"mean of {result.converged.sum()} replicas, tfperf iterate and tools/add_t0.py")
+    write_t0(
+        pack, pack, t0, f"mean of {len(veto_replicas(result).passed)} replicas, tfperf iterate and tools/add_t0.py"
+    )
     print(f"{pack}: t0 of {len(t0)} sets written")
 
 

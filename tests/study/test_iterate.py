@@ -1,6 +1,7 @@
 """A card fitted again and again until its own results leave it as it is."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -69,8 +70,15 @@ def test_what_moved_is_recorded_and_told(iterated):
     assert [one["key"] for one in t0] == ["data.t0", "data.t0"]
     assert t0[0]["distance"] is None
     results = [store.read(folder / f"fit_{number}" / RESULTS) for number in (1, 2)]
-    pulls = [(b.mean - a.mean) / b.sigma for a, b in zip(*(r.datasets for r in results), strict=True)]
+    first, second = (np.isin(r.replicas.id, veto_replicas(r).passed) for r in results)
+    pulls = [
+        (b.predictions[second].mean(axis=0) - a.predictions[first].mean(axis=0)) / b.sigma
+        for a, b in zip(*(r.datasets for r in results), strict=True)
+    ]
     assert t0[1]["distance"] == pytest.approx(np.sqrt(np.mean(np.concatenate(pulls) ** 2)))
+    ends = [json.loads(fits[1][0][key]) for key in ("before", "after")]
+    moved = np.max(np.abs(np.subtract(*ends))) / (ends[1][1] - ends[1][0])
+    assert fits[1][0]["distance"] == pytest.approx(moved, rel=1e-3) and fits[1][0]["limit"] == 0.2
     still = all(one["distance"] <= one["limit"] for one in fits[1])
     assert said.exit_code == (0 if still else 1)
     assert "model.exponents.sigma.alpha" in said.output and "_iterated.yaml" in said.output.replace("\n", "")
@@ -79,7 +87,7 @@ def test_what_moved_is_recorded_and_told(iterated):
 def test_the_same_command_goes_on_and_makes_no_fit_twice(iterated, monkeypatch):
     card, folder, _ = iterated
     before = [(folder / f"fit_{number}" / RESULTS).stat().st_mtime_ns for number in (1, 2)]
-    monkeypatch.setattr(iteration, "MOST_ERRORS", 1e9)
+    monkeypatch.setattr(iteration, "MOST_MOVE", 1e9)
     monkeypatch.setattr(iteration, "MOST_T0", 1e9)
     said = invoke("iterate", card, "-o", folder, "--most", 5, *WEAK)
     assert said.exit_code == 0, said.output
@@ -89,18 +97,31 @@ def test_the_same_command_goes_on_and_makes_no_fit_twice(iterated, monkeypatch):
     assert [(folder / f"fit_{number}" / RESULTS).stat().st_mtime_ns for number in (1, 2)] == before
     written = folder / f"{card.stem}_iterated.yaml"
     assert load_card(written) == load_card(folder / "fit_2" / "card.yaml")
+    assert "ranges are of" in said.output and "chance moves those of fewer than 50" in said.output
+    record = (folder / "iterations.json").read_bytes()
+    fewer = invoke("iterate", card, "-o", folder, "--most", 1, *WEAK)  # forgets no fit that is there
+    assert fewer.exit_code == 0 and load_card(written) == load_card(folder / "fit_2" / "card.yaml")
+    assert (folder / "iterations.json").read_bytes() == record
     again = invoke("fit", written, "-o", folder / "fit_2", "--resume")
     assert again.exit_code == 0 and "nothing left to do" in again.output
 
 
 def test_without_an_end_the_card_is_that_of_the_next_fit(iterated, monkeypatch):
     card, folder, _ = iterated
-    monkeypatch.setattr(iteration, "MOST_ERRORS", 1e-9)
+    monkeypatch.setattr(iteration, "MOST_MOVE", 1e-9)
     said = invoke("iterate", card, "-o", folder, "--most", 2, *WEAK)
     assert said.exit_code == 1 and "after 2 fits something still moves" in said.output
     written = load_card(folder / f"{card.stem}_iterated.yaml")
     assert written.data.t0 == str(folder / "fit_2")
     assert written.model.exponents != load_card(folder / "fit_2" / "card.yaml").model.exponents
+
+
+def test_a_folder_that_was_moved_goes_on(iterated, tmp_path):
+    card, folder, _ = iterated
+    shutil.copytree(folder, tmp_path / "all")
+    said = invoke("iterate", card, "-o", tmp_path / "all", "--most", 2, *WEAK)
+    assert said.exit_code in (0, 1), said.output
+    assert load_card(next((tmp_path / "all").glob("*_iterated.yaml"))).data.t0.startswith(str(tmp_path))
 
 
 def test_a_card_that_changed_in_between_is_refused(iterated):

@@ -117,6 +117,6 @@ def test_tables_of_a_density_are_the_density_itself_where_nothing_evolves(builde
         combined = {"0": u + d + s + c, "3": u - d, "8": u + d - 2 * s, "15": u + d + s - 3 * c}
         return combined[name.lstrip("tv") if name not in ("sigma", "v") else "0"]
 
-    fk = compute_tables(Density(pid), np.stack([x, np.full(5, Q0**2), 0 * x], axis=1), Evolution())["fk"]
+    fk = compute_tables(Density(pid), np.stack([x, np.full(5, Q0**2 * (1 + 1e-6)), 0 * x], axis=1), Evolution())["fk"]
     found = np.einsum("nxf,fx->n", fk.astype(np.float64), np.array([rotate(name) for name in ACTIVE]))
     assert np.allclose(found, compute(pid, x), rtol=2e-3)

@@ -63,8 +63,8 @@ def _fit(
 def iterate(card: Path, output: Path, overrides: tuple[str, ...], most: int, quiet: bool) -> None:
     """Fit CARD again and again, each time with the settings that the fit before asks for, until they stand still.
 
-    They do where a fit moves them by no more than other replicas would have. Writes the card to DIR. The same command
-    goes on where it was stopped. Exit code 1 says that something still moves.
+    Writes the card that they stand still with to DIR. The same command goes on where it was stopped. Exit code 1 says
+    that something still moves.
     """
     with open_stages(quiet) as progress:
         progress.show_stage(f"reading {card}")

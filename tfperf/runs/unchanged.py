@@ -89,7 +89,7 @@ def _select_comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
         for mapping in find_mappings(tree, outer):
             if (*outer, key) in kind.code:
                 mapping[key] = os.path.basename(mapping.get(key) or "")  # a file's content is compared by its hash
-            elif (*outer, key) in kind.files or not kind.folders[*outer, key]:
+            elif (*outer, key) in kind.files or mapping.get(key) not in kind.folders[*outer, key]:
                 mapping.pop(key, None)
     return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.uncompared_keys)}
 

@@ -54,25 +54,31 @@ def iterate_card(card: AnyCard, folder: Path, most: int, progress: Stages) -> It
         raise RunDirectoryError(f"{folder}: is a run directory; name a folder for several runs")
     moves: list[Sequence[Move]] = []
     run, current = None, card
-    while len(moves) < most:
-        before, run = run, folder / f"fit_{len(moves) + 1}"
+    while len(moves) < most or has_run(_name_run(folder, len(moves) + 1)):  # no fit that is there is forgotten
+        before, run = run, _name_run(folder, len(moves) + 1)
         refined = _fit_and_refine(workload, current, run, before, progress)
         moves.append(refined.moves)
-        _write_record(folder, moves)
-        progress.say(describe_moves(run.name, refined.moves))
+        if not has_run(_name_run(folder, len(moves) + 1)):
+            _write_record(folder, moves)
+        for line in (describe_moves(run.name, refined.moves), *(f"{WARNING}{note}" for note in refined.notes)):
+            progress.say(line)
         if refined.is_still:
             return Iterations(moves, _write_card(folder, card, current, run), run)
         current = refined.card
-    progress.say(f"{WARNING}after {most} fits something still moves; a larger --most goes on")
+    progress.say(f"{WARNING}after {len(moves)} fits something still moves; a larger --most goes on")
     return Iterations(moves, _write_card(folder, card, current, None), None)
+
+
+def _name_run(folder: Path, number: int) -> Path:
+    return folder / f"fit_{number}"
 
 
 def describe_moves(name: str, moves: Sequence[Move]) -> str:
     """Which settings a fit moved, and which of them furthest.
 
-    >>> moves = [Move("a", "1", "2", 4.0, 3.0, "standard errors"), Move("b", "1", "1.1", 0.5, 3.0, "standard errors")]
+    >>> moves = [Move("a", "1", "2", 0.4, 0.2, "of the width"), Move("b", "1", "1.1", 0.1, 0.2, "of the width")]
     >>> describe_moves("fit_1", moves)
-    'fit_1: 1 of 2 settings moved, a furthest: 1 to 2, 4 standard errors (3 are allowed)'
+    'fit_1: 1 of 2 settings moved, a furthest: 1 to 2, 0.4 of the width (allowed: 0.2)'
     """
     moved = [move for move in moves if not move.is_still]
     if not moved:
@@ -80,7 +86,7 @@ def describe_moves(name: str, moves: Sequence[Move]) -> str:
     furthest = max(moved, key=lambda move: -1.0 if move.distance is None else move.distance / move.limit)
     how_far = "no fit before to compare with"
     if furthest.distance is not None:
-        how_far = f"{furthest.distance:.2g} {furthest.unit} ({furthest.limit:.2g} are allowed)"
+        how_far = f"{furthest.distance:.2g} {furthest.unit} (allowed: {furthest.limit:.2g})"
     told = f"{furthest.key} furthest: {furthest.before} to {furthest.after}, {how_far}"
     return f"{name}: {len(moved)} of {len(moves)} settings moved, {told}"
 

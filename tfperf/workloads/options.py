@@ -25,6 +25,7 @@ class Options:
     force: bool = False
     retry_failed: bool = False
     replicas: tuple[int, ...] = ()  # of a new run instead of the card's; of a finished run, to be added
+    attempt: int = 0  # of a fit within another: how often the training of its replicas was begun before
 
     @property
     def adds(self) -> bool:

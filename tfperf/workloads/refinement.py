@@ -13,6 +13,7 @@ class Refinement:
 
     card: AnyCard
     moves: Sequence[Move]
+    notes: Sequence[str] = ()  # what to know beside
 
     @property
     def is_still(self) -> bool:

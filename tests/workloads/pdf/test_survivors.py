@@ -1,7 +1,9 @@
 """The report of a run on those replicas that its postfit has chosen."""
 
 import json
+import shutil
 
+import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -13,6 +15,7 @@ from tfperf.cli import main
 from tfperf.errors import RunDirectoryError
 from tfperf.results.contents import RESULTS
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.compare import compare_fits
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 from tfperf.workloads.pdf.results import store
@@ -59,6 +62,30 @@ def test_mean_chi2_and_report_are_of_the_chosen_ones(fitted):
     theory = {"order": "NLO", "alphas_mz": "0.118", "mc": "1.51", "mb": "4.92"}
     export(run, run.parent / "sets", "a_set", lines.append, theory)
     assert lines == ["2 of 5 replicas were chosen by postfit and are exported"]
+
+
+def test_what_is_loaded_and_compared_afterwards_is_of_the_chosen_ones(fitted):
+    run, result = fitted
+    assert CliRunner().invoke(main, ["postfit", str(run), "-n", "2"]).exit_code == 0
+    loaded = tfperf.load(run)
+    assert loaded.selected.sum() == 2 and loaded.survivors is not None
+    assert loaded.summary["chi2_per_point"] == json.loads((run / "report.json").read_text())["chi2_per_point"]
+    changes, _ = compare_fits(run, run)
+    (chi2,) = [one for one in changes if one.name == "training chi2 per replica"]
+    assert chi2.now == pytest.approx(result.replicas.chi2_training[loaded.selected].mean())
+
+
+def test_data_that_changed_since_the_fit_leave_the_report_as_it_is(fitted, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(fitted[0].parent, tmp_path, dirs_exist_ok=True)
+    card = run / "card.yaml"
+    card.write_text(card.read_text().replace(str(fitted[0].parent), str(tmp_path)))
+    before = (run / "report.json").read_bytes()
+    with h5py.File(tmp_path / "pack.h5", "r+") as file:
+        file["AAA_F2/cv"][...] *= 1.5
+    said = CliRunner().invoke(main, ["postfit", str(run), "-n", "2"])
+    assert said.exit_code == 0 and "data.pack: not the file that the run was fitted to" in " ".join(said.output.split())
+    assert (run / "report.json").read_bytes() == before
 
 
 def test_a_run_without_postfit_has_no_survivors(fitted, tmp_path):

@@ -117,6 +117,30 @@ def test_exact_fits_have_the_t0_that_the_run_made_first(few_directions, tmp_path
     assert not (run / "exact" / "1-2" / "t0").exists()
 
 
+def test_a_retried_replica_is_fitted_exactly_from_the_weights_of_its_own_attempt(few_directions, tmp_path, monkeypatch):
+    from tfperf.workloads.pdf.model import PDF
+
+    initialize, seen = PDF.initialize, list[tuple[int, int]]()
+
+    def break_first_attempt(self, seed, ids, attempts):
+        initialize(self, seed, ids, attempts)
+        pairs = list(zip(ids, attempts, strict=True))
+        seen.extend(pairs)
+        kernel = self.hidden[0].kernel
+        broken = np.array([pair == (2, 0) for pair in pairs])[:, None, None]
+        kernel.assign(np.where(broken, np.nan, kernel.numpy()))
+
+    monkeypatch.setattr(PDF, "initialize", break_first_attempt)
+    card, run = make_card(tmp_path, steps=20, replicas=2), tmp_path / "run"
+    overrides = [*CARD, "engine.on_violation=refit"]
+    first = tfperf.fit(card, run, overrides=overrides)
+    assert first.replicas.status[1] == "quarantined"
+    seen.clear()
+    again = tfperf.fit(card, run, overrides=overrides, options=Options(retry_failed=True))
+    assert set(seen) == {(2, 1)} and again.replicas.attempt.tolist() == [0, 1]
+    assert again.converged.all() and (run / "exact" / "2-2_1").is_dir()
+
+
 def test_some_that_are_off_leave_the_others_as_they_are(few_directions, tmp_path, monkeypatch):
     from tfperf.workloads.pdf import tolerance
 

@@ -58,7 +58,8 @@ class Closure:
     )
     law: Folder = Field(default="toy", description="the Les Houches toy PDF, or a run folder whose PDF is the truth")
     replica: Annotated[int, Field(ge=1, le=MAX_REPLICA)] | None = Field(
-        default=None, description="the run's replica that is the truth; null: the mean over its replicas"
+        default=None,
+        description="the run's replica that is the truth; null: the mean over those that pass postfit's vetoes",
     )
     noise: Seed = Field(default=0, description="number of the truth's noise draw (level 2)")
 

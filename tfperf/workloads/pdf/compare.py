@@ -1,6 +1,7 @@
 """Two finished runs of `tfperf fit`: time of a step, chi2, replicas."""
 
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from tfperf.report.compare_reports import (
 )
 from tfperf.results.contents import RESULTS
 from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.postfit import read_survivors
 from tfperf.workloads.pdf.results.record import FitResult, Replicas
 
 PER_REPLICA = {
@@ -70,7 +72,8 @@ def compare_fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
 
 
 def _read(folder: Path) -> Run:
-    return Run(read_report(folder, FitReport), store.read(folder / RESULTS))
+    result = store.read(folder / RESULTS)
+    return Run(read_report(folder, FitReport), replace(result, survivors=read_survivors(folder, result)))
 
 
 def _has_same_replicas(a: Replicas, b: Replicas) -> bool:
@@ -92,8 +95,8 @@ def _compare_replicas(a: Run, b: Run, same_replicas: bool) -> list[Change]:
 
 
 def _select_values(result: FitResult, name: str) -> Float64Array:
-    """(R), nan of those that did not converge."""
-    return np.where(result.converged, getattr(result.replicas, name), np.nan)
+    """(R), nan of those that did not converge, or that postfit has not chosen."""
+    return np.where(result.selected, getattr(result.replicas, name), np.nan)
 
 
 def _compare_convergence(a: Run, b: Run) -> Change:

@@ -19,6 +19,7 @@ from tfperf.workloads.pdf.data.pack import Pack
 from tfperf.workloads.pdf.data.selection import Selection, try_select
 from tfperf.workloads.pdf.data.validate import validate
 from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.postfit import veto_replicas
 from tfperf.workloads.pdf.results.record import FitResult
 
 T0_WORDS = ("pack", "none", "fit")
@@ -113,7 +114,7 @@ class _Reading:
         self.law = None if truth is None else lambda _: truth
 
     def _read_pdf(self, run: Path, key: str, replica: int | None = None) -> Float64Array | None:
-        """PDF (8, X) of a finished run's converged replica, by default of their mean, on the pack's grid."""
+        """PDF (8, X) of a finished run's converged replica, by default of the mean, on the pack's grid."""
         try:
             result = store.read(run / RESULTS)
             _refuse_other_grid(result, run, self.selection.pack)
@@ -144,10 +145,14 @@ def _list_files(card: Card) -> dict[str, Path]:
 
 
 def average_pdf(result: FitResult) -> Float64Array:
-    """x f (8, X) of the mean over converged replicas; CardError when none converged."""
+    """x f (8, X) of the mean over the replicas that pass postfit's vetoes, or that converged where none does.
+
+    So it is a function of the results alone, whether postfit was applied or not. CardError when none converged.
+    """
     if not result.converged.any():
         raise CardError(f"{result.title or 'the run'}: no replica converged; it has no mean PDF")
-    mean: Float64Array = result.pdf[result.converged].mean(axis=0)
+    passed = np.isin(result.replicas.id, veto_replicas(result).passed)
+    mean: Float64Array = result.pdf[passed if passed.any() else result.converged].mean(axis=0)
     return mean
 
 

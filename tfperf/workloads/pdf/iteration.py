@@ -1,7 +1,8 @@
 """The card of the next fit after a finished one: ranges of exponents and t0 predictions that its results ask for.
 
-What stands still is told by the results' own scatter: with other replicas the ends of a range and the predictions of
-the mean PDF would have come out otherwise by their standard errors, so smaller moves mean nothing.
+They stand still where no end of a range moves by more than a fifth of the range's width, and t0 by no more than a
+tenth of the errors of the data. A hundred replicas settle below that; chance alone moves the ends of a range over ten,
+so that few replicas seldom stand still.
 """
 
 from collections.abc import Mapping
@@ -10,26 +11,23 @@ from pathlib import Path
 
 import numpy as np
 
-from tfperf.arrays import Float64Array
+from tfperf.arrays import BoolMask, Float64Array
 from tfperf.errors import TrainingError
 from tfperf.results.contents import RESULTS
 from tfperf.results.moves import Move
 from tfperf.workloads.pdf.card import FITTED, Card, Exponents, Flavour
 from tfperf.workloads.pdf.card_exponents import VALENCE
 from tfperf.workloads.pdf.results import store
-from tfperf.workloads.pdf.results.effective_exponents import (
-    EXPONENT_X,
-    compute_exponents,
-    compute_ranges,
-    estimate_range_errors,
-)
+from tfperf.workloads.pdf.results.effective_exponents import EXPONENT_X, compute_exponents, compute_ranges
 from tfperf.workloads.pdf.results.postfit import veto_replicas
 from tfperf.workloads.pdf.results.record import FitResult
 from tfperf.workloads.refinement import Refinement
 
 FEWEST = 2  # replicas that pass the vetoes
-MOST_ERRORS = 3.0  # standard errors of a move, of any of 32 ends of ranges
+MANY = 50  # from which on the ends of a range are not chance
+MOST_MOVE = 0.2  # of a range's width
 MOST_T0 = 0.1  # of a measurement's error, root mean square over the points
+NARROWEST = 0.01  # of a range, to measure a move by
 CARD_LIMITS = {"alpha": (-20.0, 1.99), "beta": (0.0, 20.0)}  # just inside what a card may say
 MOST_VALENCE = 0.99  # alpha, where the quark number must not diverge
 DIGITS = 4
@@ -38,30 +36,33 @@ DIGITS = 4
 def refine_card(card: Card, run: Path, before: Path | None) -> Refinement:
     """The card with ranges and t0 of the finished fit of `card` in `run`; before: the fit that its t0 is from.
 
-    A closure test keeps its t0, which is its law's. Raises: TrainingError where fewer than two replicas pass postfit's
-    vetoes, RunDirectoryError for damaged results.
+    Both are of the replicas that pass postfit's vetoes. A closure test keeps its t0, which is its law's. Raises:
+    TrainingError where fewer than two pass, RunDirectoryError for damaged results.
     """
+    from tfperf.workloads.pdf.evaluate import evaluate_pdf
+
     result = store.read(run / RESULTS)
-    exponents = compute_exponents(_evaluate_survivors(card, run, result))
-    ranges, errors = compute_ranges(exponents), estimate_range_errors(exponents)
-    refined = _make_exponents(ranges)
-    moves = _list_range_moves(card.model.exponents, refined, errors)
+    passed = _veto(result)
+    if passed.sum() < FEWEST:
+        told = f"{passed.sum()} of {len(passed)} replicas pass postfit; ranges of exponents need {FEWEST} at least"
+        raise TrainingError(f"{run}: {told}")
+    pdf = evaluate_pdf(card, {name: w[passed] for name, w in result.weights.items()}, EXPONENT_X)
+    refined = _make_exponents(compute_ranges(compute_exponents(pdf)))
+    moves, notes = _list_range_moves(card.model.exponents, refined), list[str]()
+    if passed.sum() < MANY:
+        notes.append(f"{run.name}: ranges are of {passed.sum()} replicas; chance moves those of fewer than {MANY}")
     data = card.data
     if card.closure is None:
         data = replace(data, t0=str(run.resolve()))
         moves.append(_compare_t0(card, result, run, before))
-    return Refinement(replace(card, data=data, model=replace(card.model, exponents=refined)), moves)
+        if card.data.t0 == "none":
+            notes.append(f"{run.name} had no t0, as the card says; those after it have that of the fit before")
+    return Refinement(replace(card, data=data, model=replace(card.model, exponents=refined)), moves, notes)
 
 
-def _evaluate_survivors(card: Card, run: Path, result: FitResult) -> Float64Array:
-    """x f (R, 8, 4) at EXPONENT_X of the replicas that pass the vetoes."""
-    from tfperf.workloads.pdf.evaluate import evaluate_pdf
-
-    passed = np.isin(result.replicas.id, veto_replicas(result).passed)
-    if passed.sum() < FEWEST:
-        told = f"{passed.sum()} of {len(passed)} replicas pass postfit; ranges of exponents need {FEWEST} at least"
-        raise TrainingError(f"{run}: {told}")
-    return evaluate_pdf(card, {name: w[passed] for name, w in result.weights.items()}, EXPONENT_X)
+def _veto(result: FitResult) -> BoolMask:
+    """Which replicas pass postfit's vetoes: (R)."""
+    return np.isin(result.replicas.id, veto_replicas(result).passed)
 
 
 def _make_exponents(ranges: Float64Array) -> dict[Flavour, Exponents]:
@@ -81,18 +82,15 @@ def _make_exponents(ranges: Float64Array) -> dict[Flavour, Exponents]:
     return {flavour: make(flavour) for flavour in FITTED}
 
 
-def _list_range_moves(
-    before: Mapping[Flavour, Exponents], after: Mapping[Flavour, Exponents], errors: Float64Array
-) -> list[Move]:
-    """One for each range: the move of that of its ends that moved further, in standard errors of a difference."""
+def _list_range_moves(before: Mapping[Flavour, Exponents], after: Mapping[Flavour, Exponents]) -> list[Move]:
+    """One for each range: the move of that of its ends that moved further, in widths of the new range."""
     moves = []
-    for place, flavour in enumerate(FITTED):
-        for name, error in zip(("alpha", "beta"), errors[..., place], strict=True):
+    for flavour in FITTED:
+        for name in ("alpha", "beta"):
             old, new = getattr(before[flavour], name), getattr(after[flavour], name)
-            scatter = np.sqrt(2) * error + np.abs(new) * 10.0**-DIGITS  # and rounding
-            distance = np.max(np.abs(np.subtract(new, old)) / np.maximum(scatter, np.finfo(float).tiny))
+            distance = np.max(np.abs(np.subtract(new, old))) / max(new[1] - new[0], NARROWEST)
             key = f"model.exponents.{flavour}.{name}"
-            moves.append(Move(key, _format(old), _format(new), float(distance), MOST_ERRORS, "standard errors"))
+            moves.append(Move(key, _format(old), _format(new), float(distance), MOST_MOVE, "of the width"))
     return moves
 
 
@@ -101,15 +99,17 @@ def _format(ends: tuple[float, float]) -> str:
 
 
 def _compare_t0(card: Card, result: FitResult, run: Path, before: Path | None) -> Move:
-    """How far the mean PDF's predictions moved between two fits, in errors of the measurements."""
-    limit, distance = MOST_T0, None
+    """How far the mean predictions moved between two fits, in errors of the measurements."""
+    distance = None
     if before is not None:
         sigma = np.concatenate([d.sigma for d in result.datasets])
-        old = {d.name: d.mean for d in store.read(before / RESULTS).datasets}
-        move = np.concatenate([d.mean - old[d.name] for d in result.datasets]) / sigma
-        distance = float(np.sqrt(np.mean(move**2)))
-        good = result.converged
-        spread = np.concatenate([d.predictions[good].std(axis=0) for d in result.datasets]) / sigma
-        scatter = float(np.sqrt(np.mean(spread**2) * 2 / good.sum()))  # of the difference of two means
-        limit = max(MOST_T0, MOST_ERRORS * scatter)
-    return Move("data.t0", card.data.t0, str(run.resolve()), distance, limit, "errors of the data")
+        old = _average_predictions(store.read(before / RESULTS))
+        new = _average_predictions(result)
+        distance = float(np.sqrt(np.mean((np.concatenate([new[name] - old[name] for name in new]) / sigma) ** 2)))
+    return Move("data.t0", card.data.t0, str(run.resolve()), distance, MOST_T0, "errors of the data")
+
+
+def _average_predictions(result: FitResult) -> dict[str, Float64Array]:
+    """Of the replicas that pass, by dataset: (N)."""
+    passed = _veto(result)
+    return {d.name: d.predictions[passed].mean(axis=0) for d in result.datasets}

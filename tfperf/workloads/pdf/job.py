@@ -58,7 +58,7 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
     def make_first_parts(self) -> list[ReplicaPart]:
         """The replicas of the options, else the card's."""
         ids = self.options.replicas or self.card.replicas
-        return make_parts(ids, [0] * len(ids), self._choose_chunk_size)
+        return make_parts(ids, [self.options.attempt] * len(ids), self._choose_chunk_size)
 
     def make_run_card(self) -> Card:
         """The card with the replicas of the options."""
@@ -137,11 +137,20 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
         found = []
         engine = replace(self.card.engine, tolerance=0.0, form="shared", tf32=False)
         data = self.card.data if self.card.data.t0 != "fit" else replace(self.card.data, t0=str(self.run.path / T0))
-        for ids in group_neighbours(part.own.tolerance.get("off", ())):
-            words = f"{ids[0]}-{ids[-1]}"
-            card = replace(self.card, title=f"exact fit of replicas {words}", replicas=ids, engine=engine, data=data)
-            folder = self.run.path / EXACT / words
-            found.append(self.session.fit_within(card, folder, Options(resume=has_run(folder))).result)
+        attempts = dict(zip(part.own.ids, part.own.attempts, strict=True))
+        off = part.own.tolerance.get("off", ())
+        for attempt in sorted({attempts[i] for i in off}):
+            for ids in group_neighbours([i for i in off if attempts[i] == attempt]):
+                words = f"{ids[0]}-{ids[-1]}" + (f"_{attempt}" if attempt else "")
+                card = replace(
+                    self.card, title=f"exact fit of replicas {words}", replicas=ids, engine=engine, data=data
+                )
+                folder = self.run.path / EXACT / words
+                options = Options(resume=has_run(folder), attempt=attempt)
+                found.append(self.session.fit_within(card, folder, options).result)
+        for result in (one for one in found if not one.converged.all()):
+            lost = ", ".join(map(str, result.replicas.id[~result.converged]))
+            self.session.progress.say(f"warning: replicas {lost} did not converge when they were fitted exactly")
         if found:
             part.own.tolerance |= {"refitted": part.own.tolerance["off"], "off": [], "violated": False}
         return found

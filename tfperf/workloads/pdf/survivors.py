@@ -7,12 +7,14 @@ from tfperf.arrays import Float64Array
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.contents import CARD, EVENTS, RESULTS
 from tfperf.results.reading import describe_error, read_text
+from tfperf.results.rundir import load_state
 from tfperf.runcard.tree import parse_plain
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.inputs import average_pdf, read_inputs
 from tfperf.workloads.pdf.kind import KIND, NAME, T0
 from tfperf.workloads.pdf.mean_results import evaluate_survivors
 from tfperf.workloads.pdf.operators.problem import build_problem
+from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.postfit import read_survivors
 from tfperf.workloads.pdf.results.record import FitResult
@@ -35,6 +37,9 @@ def write_survivor_report(run: Path) -> FitResult:
         raise RunDirectoryError(f"{run}: postfit has chosen no replica: there is nothing to report")
     card = read_run_card(run)
     inputs = read_inputs(card)
+    known = load_state(run, ReplicaChunk).inputs
+    if changed := [key for key, digest in inputs.hashes.items() if known.get(key) != digest]:
+        raise RunDirectoryError(*(f"{run}: {key}: not the file that the run was fitted to" for key in changed))
     first = [int(result.replicas.id[survivors][0])]  # no replica's own data enter a mean
     problem = build_problem(card, inputs.selection, first, _read_t0(run, card, inputs.t0_pdf), inputs.law)
     if [d.name for d in problem.datasets] != [d.name for d in result.datasets]:

@@ -143,13 +143,20 @@ class Pdf(Workload[Card]):
         return measure_variant(card, request)
 
     def read_result(self, folder: Path) -> "FitResult":
-        """The record of results.h5, and of report.json where the run is whole."""
+        """The record of results.h5, and of report.json where the run is whole; with the survivors of its postfit."""
+        from dataclasses import replace
+
         from tfperf.report.compare_reports import read_report
         from tfperf.results.contents import RESULTS
+        from tfperf.workloads.pdf.results.postfit import read_survivors
         from tfperf.workloads.pdf.results.store import read
 
-        read_report(folder, dict[str, Any])  # says what is wrong with a run that is not finished
-        return read(folder / RESULTS)
+        report = read_report(folder, dict[str, Any])  # says what is wrong with a run that is not finished
+        result = read(folder / RESULTS)
+        survivors = read_survivors(folder, result)
+        if survivors is None or "postfit" not in report:
+            return result
+        return replace(result, survivors=survivors, summary=report)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""

@@ -7,6 +7,7 @@ import pytest
 from tests.workloads.pdf.data.fk_writer import grid_nodes
 from tests.workloads.pdf.data.test_nnpdf import agree, make, predictions, truth
 from tfperf.errors import UserError
+from tfperf.workloads.pdf.data.commondata import KinematicCuts
 from tfperf.workloads.pdf.data.nnpdf import import_nnpdf
 from tfperf.workloads.pdf.data.validate import validate
 
@@ -61,7 +62,8 @@ def test_factors_that_nnpdf_data_has_are_found_there(tables, tmp_path):
     [
         (None, "CF_QCD_HERA_CC_318GEV_EM_SIGMARED.dat: missing; looked for in"),
         ("1.0 0.0\n" * 42, "must begin with a description"), ("***\n***\n1.0 0.0\n", r"must be \(42, 2\)"),
-        ("***\n***\n" + "-1.0 0.0\n" * 42, "factors must be above 0"), ("***\n***\nnothing\n", "could not convert"),
+        ("***\n***\n" + "-1.0 0.0\n" * 42, "neither factors nor uncertainties may be below 0"),
+        ("***\n***\nnothing\n", "could not convert"),
     ],
 )  # fmt: skip
 def test_faulty_factors_are_refused(tables, tmp_path, text, words):
@@ -71,3 +73,24 @@ def test_faulty_factors_are_refused(tables, tmp_path, text, words):
     with pytest.raises(UserError, match=words):
         import_nnpdf(tables, ["HERA_CC_318GEV_EM-SIGMARED:legacy+QCD"], tmp_path / "pack.h5")
     assert not (tmp_path / "pack.h5").exists()
+
+
+def test_a_factor_of_zero_stands_for_a_row_that_no_fit_takes(tables, tmp_path):
+    """HERA's charged currents begin at Q2 = 300 GeV2: cuts take out those below 1000."""
+    name = "HERA_CC_318GEV_EM_SIGMARED"
+    make(tables, name, 42)
+    cuts = KinematicCuts(q2_min=1000.0)
+    plain = import_nnpdf(tables, ["HERA_CC_318GEV_EM-SIGMARED:legacy"], tmp_path / "plain.h5", cuts)
+    with h5py.File(plain) as file:
+        kept = file["HERA_CC_318GEV_EM-SIGMARED/cuts"][:]
+    factors = np.zeros((42, 2))
+    factors[kept] = 1.1, 0.01
+    lines = "\n".join(f"{value} {error}" for value, error in factors)
+    (tables / f"CF_QCD_{name}.dat").write_text(f"***\n***\n{lines}\n")
+    chosen = ["HERA_CC_318GEV_EM-SIGMARED:legacy+QCD"]
+    with h5py.File(import_nnpdf(tables, chosen, tmp_path / "pack.h5", cuts)) as file, h5py.File(plain) as before:
+        mine, old = file["HERA_CC_318GEV_EM-SIGMARED"], before["HERA_CC_318GEV_EM-SIGMARED"]
+        np.testing.assert_allclose(mine["fk"][:], 1.1 * old["fk"][:], rtol=1e-6)
+        np.testing.assert_allclose(mine["sys"][:, -1], 0.01 / 1.1 * np.abs(mine["cv"][:]), rtol=1e-6)
+    with pytest.raises(UserError, match="zero"):
+        import_nnpdf(tables, chosen, tmp_path / "all.h5")

@@ -55,10 +55,27 @@ def test_what_differs_is_kept_of_both(two, tmp_path):
         assert file.attrs["order"] == "NLO; NNLO" and file.attrs["alphas_mz"] == 0.118
 
 
+def test_t0_keeps_its_source_and_theories_that_differ_are_left_out(two, tmp_path):
+    for number, path in enumerate(two):
+        change(path, "t0_provenance", f"fit {number}")
+        change(path, "theory", f'{{"MZ": "91.{number}"}}')
+        with h5py.File(path, "r+") as file:
+            group = file[path.stem]
+            group.pop("t0", None)
+            group["t0"] = group["cv"][()]
+    with h5py.File(join_packs(two, tmp_path / "both.h5")) as file:
+        assert [file[path.stem].attrs["t0_provenance"] for path in two] == ["fit 0", "fit 1"]
+        assert "t0_provenance" not in file.attrs and "theory" not in file.attrs
+    change(two[1], "theory", '{"MZ": "91.0"}')
+    with h5py.File(join_packs(two, tmp_path / "same.h5")) as file:
+        assert file.attrs["theory"] == '{"MZ": "91.0"}'
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda a, b: change(b, "Q0", 1.0), "Q0: got 1; must be 1.65"),
+        (lambda a, b: (change(a, "mc", 1.5), change(b, "mc", "heavy")), "mc: got heavy; must be 1.5"),
+        (lambda a, b: change(b, "Q0", 1.0), "Q0: got 1.0; must be 1.65"),
         (lambda a, b: (change(a, "alphas_mz", 0.118), change(b, "alphas_mz", 0.12)), "alphas_mz: got 0.12; must be"),
         (lambda a, b: b.write_bytes(a.read_bytes()), "TOY_F2: a pack before it has a set of that name"),
     ],

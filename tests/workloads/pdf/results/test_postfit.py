@@ -171,8 +171,8 @@ def test_equals_plain_loops(seed, replicas, sigmas):
         assert list(veto_replicas(result, sigmas).passed) == determine(result, sigmas)
 
 
-@pytest.mark.parametrize("sigmas", [0, -1.0, float("nan")])
-def test_sigmas_must_be_positive(sigmas):
+@pytest.mark.parametrize("sigmas", [0, -1.0, float("nan"), float("inf"), 1e200])
+def test_sigmas_must_be_positive_and_finite(sigmas):
     with pytest.raises(UserError, match="must be above 0"):
         veto_replicas(make(), sigmas)
 

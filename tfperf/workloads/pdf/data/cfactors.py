@@ -51,8 +51,8 @@ def read_factor(path: Path, name: str, table: str, rows: int) -> CorrectionFacto
         values = np.loadtxt(lines[stars[1] + 1 :], ndmin=2)
         if values.shape != (rows, 2):
             raise ValueError(f"got numbers of shape {values.shape}; must be ({rows}, 2), a row for each of the table's")
-        if not np.isfinite(values).all() or np.any(values[:, 0] <= 0) or np.any(values[:, 1] < 0):
-            raise ValueError("factors must be above 0, uncertainties not below")
+        if not np.isfinite(values).all() or np.any(values < 0):
+            raise ValueError("neither factors nor uncertainties may be below 0")
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
     return CorrectionFactor(name, table, values[:, 0], values[:, 1])
@@ -91,7 +91,8 @@ def find_relative_errors(factors: Sequence[Sequence[CorrectionFactor]]) -> Float
     for mine in factors:
         total = np.zeros(len(mine[0].values))
         for one in mine:
-            total = total + (one.uncertainties / one.values) ** 2
+            known = one.values > 0  # zero stands for a row that nobody computed; where it is used, it is refused
+            total = total + (np.divide(one.uncertainties, one.values, out=np.zeros(len(known)), where=known)) ** 2
         each.append(np.sqrt(total))
     return np.concatenate(each)
 

@@ -6,6 +6,7 @@ sets that have it, wherever these come from.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,13 +19,16 @@ from tfperf.workloads.pdf.data.write import refuse_faults
 
 SAME = 1e-10  # relative distance of two nodes, or two scales, that are one
 THEORY = ("alphas_mz", "mz", "mc", "mb", "mt")  # that all packs must share which name them
-OWN = ("layout", "Q0", "flavours", "t0_provenance")  # that are not joined as texts
+OWN = ("layout", "Q0", "flavours")  # that are not joined as texts
+T0_SOURCE = "t0_provenance"  # of a whole pack, in which each set may have its own
+PARAMETERS = "theory"  # all of one theory: kept where all packs that tell it tell the same
 
 
 def join_packs(sources: Sequence[Path], target: Path) -> Path:
     """Write the sets of all packs to a new pack; returns `target`. Sets keep their order, and their bytes.
 
-    Attributes that differ are kept one after the other, with the names of their packs. Positivity sets that several
+    Attributes that differ are kept one after the other, the provenance with the names of the packs; a `theory` that
+    differs is left out. Positivity sets that several
     packs have must be the same.
 
     Raises: UserError where fewer than two are named, or `target` exists; PackError for a faulty pack, for packs of
@@ -36,12 +40,16 @@ def join_packs(sources: Sequence[Path], target: Path) -> Path:
         raise UserError(f"{target}: exists; name a new file or remove it")
     for path in sources:
         validate(path)
+    parameters: list[str] = []
     with write_hdf5(target) as new:
         for path in sources:
             with open_pack(path) as old:
                 if faults := _find_misfits(new, old, path, sources[0]):
                     raise PackError(*faults)
                 _add(new, old, path)
+                parameters += [str(old.attrs[PARAMETERS])] if PARAMETERS in old.attrs else []
+        if len(set(parameters)) == 1:
+            new.attrs[PARAMETERS] = parameters[0]
         new.attrs["layout"] = LAYOUT
         refuse_faults(new, target)
     return target
@@ -56,8 +64,8 @@ def _find_misfits(new: h5py.File, old: h5py.File, path: Path, first: Path) -> li
     if x.shape != nodes.shape or not np.allclose(x, nodes, rtol=SAME, atol=0):
         faults.append(f"{path}: x: has other nodes than {first}; packs of one grid can be joined")
     for name in ("Q0", *THEORY):
-        if name in new.attrs and name in old.attrs and not np.isclose(new.attrs[name], old.attrs[name], rtol=SAME):
-            told = f"got {old.attrs[name]:g}; must be {new.attrs[name]:g}, as in the packs before it"
+        if name in new.attrs and name in old.attrs and not _is_same_number(new.attrs[name], old.attrs[name]):
+            told = f"got {old.attrs[name]}; must be {new.attrs[name]}, as in the packs before it"
             faults.append(f"{path}: {name}: {told}")
     twice = [name for name in list_sets(old) if name in new]
     faults += [f"{path}: {name}: a pack before it has a set of that name" for name in twice]
@@ -66,6 +74,14 @@ def _find_misfits(new: h5py.File, old: h5py.File, path: Path, first: Path) -> li
         if not _is_same(there[name], old[POSITIVITY][name]):
             faults.append(f"{path}: {POSITIVITY}/{name}: differs from that of a pack before it")
     return faults
+
+
+def _is_same_number(one: Any, other: Any) -> bool:
+    """Whether two attributes are one number, or one text."""
+    try:
+        return bool(np.isclose(float(one), float(other), rtol=SAME))
+    except (TypeError, ValueError):
+        return str(one) == str(other)
 
 
 def _is_same(one: h5py.Group, other: h5py.Group) -> bool:
@@ -79,12 +95,19 @@ def _add(new: h5py.File, old: h5py.File, path: Path) -> None:
         old.copy("x", new)
     for name in list_sets(old):
         old.copy(name, new)
+        if "t0" in new[name] and T0_SOURCE in old.attrs:
+            new[name].attrs.setdefault(T0_SOURCE, old.attrs[T0_SOURCE])
     if POSITIVITY in old:
         group = new.require_group(POSITIVITY)
         for name in old[POSITIVITY]:
             if name not in group:
                 old[POSITIVITY].copy(name, group)
-    for name, value in old.attrs.items():
+    _add_attributes(new, old, path)
+
+
+def _add_attributes(new: h5py.File, old: h5py.File, path: Path) -> None:
+    """What a pack says of itself, after what those before it said."""
+    for name, value in ((n, v) for n, v in old.attrs.items() if n not in (T0_SOURCE, PARAMETERS)):
         before = new.attrs.get(name)
         if before is None:
             new.attrs[name] = f"{path.name}: {value}" if name == "provenance" else value

@@ -18,7 +18,6 @@ SMALLEST_ALONE = ("sigma", "g")
 CENTRAL = (15.87, 84.13)  # percentiles
 WIDTH = 2.0  # times their distances from the mean
 SMALLEST_DENSITY = 1e-300
-RESAMPLES = 200
 
 
 def compute_exponents(pdf: Float64Array) -> Float64Array:
@@ -45,14 +44,3 @@ def compute_ranges(exponents: Float64Array) -> Float64Array:
     ranges = np.stack([low.min(axis=1), high.max(axis=1)], axis=1)
     ranges[1] = np.maximum(ranges[1], 0)
     return ranges
-
-
-def estimate_range_errors(exponents: Float64Array) -> Float64Array:
-    """Standard errors (2 exponents, 2 ends, F) of the ends of the ranges: how far other replicas would move them.
-
-    From resampled replicas (bootstrap), always the same ones.
-    """
-    replicas = exponents.shape[2]
-    rows = np.random.default_rng(0).integers(replicas, size=(RESAMPLES, replicas))
-    errors: Float64Array = np.std([compute_ranges(exponents[:, :, some]) for some in rows], axis=0)
-    return errors

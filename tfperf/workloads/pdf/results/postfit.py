@@ -24,7 +24,7 @@ from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import EVOLUTION, FitResult
 from tfperf.workloads.pdf.results.veto_figures import ARC_FLAVOURS, INTEGRABLE
 
-SIGMAS = 4.0
+SIGMAS, MOST_SIGMAS = 4.0, 1e6
 MOST_INTEGRABILITY = 0.5  # of the sum of |x f| over three nodes
 LARGEST = 1e100  # of a figure: beyond it squares, and with them the limits, are infinite
 MOST_BYTES = 10**8  # of the report, which has a few hundred for each veto on each replica
@@ -75,10 +75,10 @@ def veto_replicas(result: FitResult, sigmas: float = SIGMAS) -> PostfitReport:
     never vetoed. Among n replicas none lies beyond sqrt(n - 1) sigma: 4 sigma needs at least 18. The first round's
     means are over all that converged, as in NNPDF's code.
 
-    Raises: UserError where `sigmas` is not positive.
+    Raises: UserError where `sigmas` is not in (0, 1e6].
     """
-    if not sigmas > 0:
-        raise UserError(f"sigmas: got {sigmas}; must be above 0 (usual: {SIGMAS:g})")
+    if not 0 < sigmas <= MOST_SIGMAS:
+        raise UserError(f"sigmas: got {sigmas}; must be above 0 and at most {MOST_SIGMAS:g} (usual: {SIGMAS:g})")
     figures, integrability = _select_values(result), result.replicas.integrability
     converged, failures = _veto_unfit(result, figures)
     is_integrable = np.ones(len(converged), bool)
