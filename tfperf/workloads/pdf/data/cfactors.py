@@ -73,7 +73,7 @@ def combine_errors(
     for place, errors in enumerate(relative):
         moved = [one * (1 + STEP * (place == number)) for number, one in enumerate(tables)]
         total = total + ((combine(operation, moved) - middle) / STEP * errors) ** 2
-    found: Float64Array = np.sqrt(total) / np.abs(middle)
+    found: Float64Array = np.divide(np.sqrt(total), np.abs(middle), out=np.zeros_like(total), where=middle != 0)
     return found
 
 
