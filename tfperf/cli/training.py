@@ -63,8 +63,8 @@ def _fit(
 def iterate(card: Path, output: Path, overrides: tuple[str, ...], most: int, quiet: bool) -> None:
     """Fit CARD again and again, each time with the settings that the fit before asks for, until they stand still.
 
-    Writes the card that they stand still with to DIR. The same command goes on where it was stopped. Exit code 1 says
-    that something still moves.
+    Writes to DIR the card of the last fit, or, where something still moves after --most fits (exit code 1), that of
+    the next one. The same command goes on where it was stopped.
     """
     with open_stages(quiet) as progress:
         progress.show_stage(f"reading {card}")

@@ -56,6 +56,7 @@ def iterate_card(card: AnyCard, folder: Path, most: int, progress: Stages) -> It
     run, current = None, card
     while len(moves) < most or has_run(_name_run(folder, len(moves) + 1)):  # no fit that is there is forgotten
         before, run = run, _name_run(folder, len(moves) + 1)
+        progress.say(f"{run.name}, of {max(most, len(moves) + 1)} at most")
         refined = _fit_and_refine(workload, current, run, before, progress)
         moves.append(refined.moves)
         if not has_run(_name_run(folder, len(moves) + 1)):
@@ -76,9 +77,9 @@ def _name_run(folder: Path, number: int) -> Path:
 def describe_moves(name: str, moves: Sequence[Move]) -> str:
     """Which settings a fit moved, and which of them furthest.
 
-    >>> moves = [Move("a", "1", "2", 0.4, 0.2, "of the width"), Move("b", "1", "1.1", 0.1, 0.2, "of the width")]
+    >>> moves = [Move("a", "1", "2", 0.4, 0.2, "of the new width"), Move("b", "1", "1.1", 0.1, 0.2, "of the new width")]
     >>> describe_moves("fit_1", moves)
-    'fit_1: 1 of 2 settings moved, a furthest: 1 to 2, 0.4 of the width (allowed: 0.2)'
+    'fit_1: 1 of 2 settings moved, a furthest: 1 to 2, 0.4 of the new width (allowed: 0.2)'
     """
     moved = [move for move in moves if not move.is_still]
     if not moved:

@@ -91,7 +91,7 @@ _add_cut_option = partial(click.option, type=FiniteRange(0, 1e12), show_default=
 @click.argument("tables", type=click.Path(path_type=Path))
 @click.argument("sets", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
-@_add_cut_option("--q2-min", default=3.49, help="Deep-inelastic points above it [GeV2].")
+@_add_cut_option("--q2-min", default=3.49, help="Deep-inelastic points above it [GeV2]; of charm, above 8, too.")
 @_add_cut_option("--w2-min", default=12.5, help="The same for W2 [GeV2].")
 @click.option("--drop-photon", is_flag=True, help="Take the photon density as zero where tables need it.")
 def import_nnpdf(
@@ -103,9 +103,14 @@ def import_nnpdf(
     """
     from tfperf.workloads.pdf.data.commondata import KinematicCuts
     from tfperf.workloads.pdf.data.nnpdf import import_nnpdf as import_tables
+    from tfperf.workloads.pdf.data.pack import count_points
 
-    cuts = KinematicCuts(q2_min=q2_min, w2_min=w2_min)
-    show_text(f"{import_tables(tables, sets, output, cuts, drop_photon)}")
+    charm = max(q2_min, KinematicCuts.q2_min_charm)
+    cuts = KinematicCuts(q2_min=q2_min, w2_min=w2_min, q2_min_charm=charm)
+    import_tables(tables, sets, output, cuts, drop_photon)
+    for name, points in count_points(output).items():
+        say(f"{name}: {points} points")
+    show_text(f"{output}")
 
 
 @click.command("join-packs")
@@ -113,9 +118,13 @@ def import_nnpdf(
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
 def join_packs(packs: tuple[Path, ...], output: Path) -> None:
     """Make one data pack of several PACKS on one grid; systematic errors of one name are correlated between them."""
+    from tfperf.workloads.pdf.data.join import describe_mixture
     from tfperf.workloads.pdf.data.join import join_packs as join
 
-    show_text(f"{join(packs, output)}")
+    join(packs, output)
+    if (mixture := describe_mixture(output)) is not None:
+        say(f"warning: {mixture}")
+    show_text(f"{output}")
 
 
 COMMANDS = (closure, postfit, export_lhapdf, import_nnpdf, join_packs)

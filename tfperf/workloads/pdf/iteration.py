@@ -39,7 +39,10 @@ def refine_card(card: Card, run: Path, before: Path | None) -> Refinement:
     Both are of the replicas that pass postfit's vetoes. A closure test keeps its t0, which is its law's. Raises:
     TrainingError where fewer than two pass, RunDirectoryError for damaged results.
     """
-    from tfperf.workloads.pdf.evaluate import evaluate_pdf
+    from tfperf.measure.quiet import drop_native_logs
+
+    with drop_native_logs():
+        from tfperf.workloads.pdf.evaluate import evaluate_pdf
 
     result = store.read(run / RESULTS)
     passed = _veto(result)
@@ -90,7 +93,7 @@ def _list_range_moves(before: Mapping[Flavour, Exponents], after: Mapping[Flavou
             old, new = getattr(before[flavour], name), getattr(after[flavour], name)
             distance = np.max(np.abs(np.subtract(new, old))) / max(new[1] - new[0], NARROWEST)
             key = f"model.exponents.{flavour}.{name}"
-            moves.append(Move(key, _format(old), _format(new), float(distance), MOST_MOVE, "of the width"))
+            moves.append(Move(key, _format(old), _format(new), float(distance), MOST_MOVE, "of the new width"))
     return moves
 
 

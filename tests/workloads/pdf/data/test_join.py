@@ -3,12 +3,14 @@
 import h5py
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from tests.workloads.pdf.data.packs import ATTRIBUTES, X, groups
 from tests.workloads.pdf.data.test_write import content
+from tfperf.cli import main
 from tfperf.errors import PackError, UserError
 from tfperf.workloads.pdf.data.covariance import compute_covariance
-from tfperf.workloads.pdf.data.join import join_packs
+from tfperf.workloads.pdf.data.join import describe_mixture, join_packs
 from tfperf.workloads.pdf.data.pack import open_pack, read_dataset
 from tfperf.workloads.pdf.data.write import write_pack
 
@@ -46,6 +48,13 @@ def test_sets_keep_their_bytes_and_errors_of_one_name_are_one(two, tmp_path):
 def get_errors(name):
     (one,) = (group for group in groups() if group.name == name)
     return one.arrays["sys"][:, [str(n, "ascii") for n in one.arrays["sys_names"]].index("LUMI0")].astype(float)
+
+
+def test_tables_of_several_orders_are_told(two, tmp_path):
+    assert describe_mixture(join_packs(two, tmp_path / "same.h5")) is None
+    change(two[1], "order", "NNLO (FONLL-C)")
+    said = CliRunner().invoke(main, ["join-packs", *map(str, two), "-o", str(tmp_path / "both.h5")])
+    assert said.exit_code == 0 and "warning: tables of several orders are joined: NLO, NNLO (FONLL-C)" in said.output
 
 
 def test_what_differs_is_kept_of_both(two, tmp_path):
@@ -90,7 +99,7 @@ def test_packs_that_do_not_fit_are_refused(two, tmp_path, spoil, words):
 def test_other_positivity_sets_of_one_name_are_refused(two, tmp_path):
     with h5py.File(two[1], "r+") as file:
         file["positivity/TOY_POS/fk"][...] *= 2
-    with pytest.raises(PackError, match="positivity/TOY_POS: differs"):
+    with pytest.raises(PackError, match="positivity/TOY_POS: has other tables"):
         join_packs(two, tmp_path / "both.h5")
 
 

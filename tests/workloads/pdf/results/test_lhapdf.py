@@ -126,7 +126,7 @@ def test_only_masses_of_z_and_top_have_defaults(tmp_path, more):
 
 
 def test_info_refuses_a_mass_that_is_no_number(tmp_path):
-    with pytest.raises(UserError, match=r"mc of the data pack: got '1\.5 GeV'; must be a positive number"):
+    with pytest.raises(UserError, match=r"the data pack: mc: got '1\.5 GeV'; must be a positive number"):
         info_of(tmp_path, {**THEORY, "mc": "1.5 GeV"})
 
 

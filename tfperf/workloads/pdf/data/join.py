@@ -35,7 +35,7 @@ def join_packs(sources: Sequence[Path], target: Path) -> Path:
     other grids, scales or parameters of the theory, and for sets that several have; StorageError.
     """
     if len(sources) < 2:
-        raise UserError(f"join-packs: got {len(sources)} packs; at least two are allowed")
+        raise UserError(f"join-packs: got {len(sources)} pack; at least two are wanted")
     if target.exists():
         raise UserError(f"{target}: exists; name a new file or remove it")
     for path in sources:
@@ -55,6 +55,13 @@ def join_packs(sources: Sequence[Path], target: Path) -> Path:
     return target
 
 
+def describe_mixture(path: Path) -> str | None:
+    """That tables of several orders are in a pack; None where they are of one, or nothing tells."""
+    with open_pack(path) as file:
+        orders = list(dict.fromkeys(str(file.attrs.get("order", "")).split("; ")))
+    return f"tables of several orders are joined: {', '.join(orders)}" if len(orders) > 1 else None
+
+
 def _find_misfits(new: h5py.File, old: h5py.File, path: Path, first: Path) -> list[str]:
     """Why a pack cannot be added to what is there."""
     if "x" not in new:
@@ -72,7 +79,7 @@ def _find_misfits(new: h5py.File, old: h5py.File, path: Path, first: Path) -> li
     there = new.get(POSITIVITY, {})
     for name in (one for one in old.get(POSITIVITY, {}) if one in there):
         if not _is_same(there[name], old[POSITIVITY][name]):
-            faults.append(f"{path}: {POSITIVITY}/{name}: differs from that of a pack before it")
+            faults.append(f"{path}: {POSITIVITY}/{name}: has other tables than in a pack before it")
     return faults
 
 

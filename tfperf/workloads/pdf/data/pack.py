@@ -152,6 +152,15 @@ def list_sets(file: h5py.File) -> tuple[str, ...]:
     return tuple(k for k in file if isinstance(file[k], h5py.Group) and k != POSITIVITY)
 
 
+def count_points(path: Path) -> dict[str, int]:
+    """Points of each dataset of a pack, then of each positivity set."""
+    with open_pack(path) as file:
+        found = {name: len(file[name]["cv"]) for name in list_sets(file)}
+        for name, group in file.get(POSITIVITY, {}).items():
+            found[f"{POSITIVITY}/{name}"] = len(group["fk"])
+    return found
+
+
 def _decode_text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 

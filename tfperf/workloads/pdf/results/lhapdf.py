@@ -35,7 +35,7 @@ ORDERS = {"LO": 0, "NLO": 1, "NNLO": 2, "N3LO": 3}
 REQUIRED = ("alphas_mz", "mc", "mb")
 # where nothing says: the Z mass, and that of the top quark in the NNPDF4.0 fits (arXiv:2109.02653)
 DEFAULTS = {"mz": 91.1876, "mt": 172.5}
-EXAMPLE = "order=NNLO --theory alphas_mz=0.118 --theory mc=1.51 --theory mb=4.92"
+EXAMPLES = {"order": "NNLO", "alphas_mz": "0.118", "mc": "1.51", "mb": "4.92"}
 # the coupling is run in powers of itself, between these masses
 RANGES = {"alphas_mz": (0.01, 0.5), "mz": (10, 1000), "mc": (0.1, 10), "mb": (1, 50), "mt": (50, 1000)}
 EXPORT_LABELS = {
@@ -53,11 +53,11 @@ def export(
     NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that postfit chose; where
     it was not applied, those that converged). The folder appears complete or not at all. `name` defaults to that of the
     run's folder; `say` gets one line about the replicas that were taken; `theory`: order, alphas_mz, mc, mb, mz, mt
-    where the pack names none, or in its place.
+    where the pack names none.
 
-    Raises: UserError where the name is unfit, the folder exists, no replica is left, or nothing names the order of the
-    theory, its coupling, or the masses of charm and bottom; StorageError where it cannot be
-    written; RunDirectoryError where the run has no results or its postfit is older than they are.
+    Raises: UserError where the name is unfit, the folder exists, no replica is left, nothing names the order of the
+    theory, its coupling, or the masses of charm and bottom, or `theory` contradicts the pack; StorageError where it
+    cannot be written; RunDirectoryError where the run has no results or its postfit is older than they are.
     """
     name = run.resolve().name if name is None else name
     if not NAME.fullmatch(name):
@@ -66,8 +66,9 @@ def export(
     if target.exists():
         raise UserError(f"{target}: exists already; give another name or folder, or remove it")
     result = _set_theory(store.read(run / "results.h5"), theory or {})
-    files = {f"{name}{suffix}": text for suffix, text in format_set(result, _select_replicas(run, result, say)).items()}
-    _write_folder(target, files)
+    selected, told = _select_replicas(run, result)
+    _write_folder(target, {f"{name}{suffix}": text for suffix, text in format_set(result, selected).items()})
+    say(f"{told} and are exported")
     return target
 
 
@@ -83,15 +84,24 @@ def format_set(result: FitResult, selected: BoolMask) -> dict[str, str]:
 
 
 def _set_theory(result: FitResult, given: Mapping[str, str]) -> FitResult:
-    """The result with these parameters in the place of those of its pack."""
+    """The result with these parameters beside those of its pack. Raises: UserError where they contradict it."""
     allowed = ("order", *REQUIRED, *DEFAULTS)
     unknown = [name for name in given if name not in allowed]
     if unknown:
         raise UserError(f"--theory: got {unknown[0]!r}; allowed: {', '.join(f'{name}=VALUE' for name in allowed)}")
     if "order" in given and given["order"] not in ORDERS:
         raise UserError(f"--theory: got order={given['order']}; allowed: {', '.join(ORDERS)}")
-    pack = {**(result.summary.get("pack") or {}), **given}
-    return replace(result, summary={**result.summary, "pack": pack})
+    for name, value in given.items():
+        if name in RANGES:
+            _parse_parameter(name, value, "--theory")
+    pack = result.summary.get("pack") or {}
+    order, known = _find_theory(pack)
+    if "order" in given and order is not None and ORDERS[given["order"]] != order:
+        raise UserError(f"--theory: got order={given['order']}; the data pack says {pack['order']}: leave it out")
+    for name, value in ((n, v) for n, v in given.items() if n in known):
+        if not np.isclose(float(value), known[name], rtol=1e-6):
+            raise UserError(f"--theory: got {name}={value}; the data pack says {known[name]:g}: leave it out")
+    return replace(result, summary={**result.summary, "pack": {**pack, **given}})
 
 
 def format_info(result: FitResult, replicas: int) -> str:
@@ -132,18 +142,18 @@ def format_exportgrid(replica: int, result: FitResult, values: Float64Array) -> 
     return text
 
 
-def _select_replicas(run: Path, result: FitResult, say: Callable[[str], object]) -> BoolMask:
+def _select_replicas(run: Path, result: FitResult) -> tuple[BoolMask, str]:
+    """Which replicas are exported, (R), and why these."""
     passed, total = read_survivors(run, result), len(result.replicas.id)
     selected = result.converged if passed is None else passed
     which = "converged (postfit has not been applied)" if passed is None else "were chosen by postfit"
     if not selected.any():
         raise UserError(f"{run}: none of the {total} replicas {which}; there is nothing to export")
-    say(f"{selected.sum()} of {total} replicas {which} and are exported")
-    return np.asarray(selected)
+    return np.asarray(selected), f"{selected.sum()} of {total} replicas {which}"
 
 
-def _resolve_theory(pack: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
-    """The order, and REQUIRED and DEFAULTS from the pack's attributes, the Z and top mass from its `theory` (JSON)."""
+def _find_theory(pack: Mapping[str, Any]) -> tuple[int | None, dict[str, float]]:
+    """The order, and those of REQUIRED and DEFAULTS that are there: attributes, or the Z and top mass of `theory`."""
     try:
         card = parse_json(str(pack.get("theory")))
     except ValueError:
@@ -152,23 +162,30 @@ def _resolve_theory(pack: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
     given = {key: pack.get(key, inner.get(key)) for key in (*REQUIRED, *DEFAULTS)}
     orders = {part.split(" ")[0] for part in str(pack.get("order")).split("; ")}  # of packs that were joined
     order = ORDERS.get(orders.pop()) if len(orders) == 1 else None
+    found = {key: _parse_parameter(key, value, "the data pack") for key, value in given.items() if value is not None}
+    return order, found
+
+
+def _resolve_theory(pack: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
+    """The order, and all of REQUIRED and DEFAULTS. Raises: UserError where the pack does not say them."""
+    order, found = _find_theory(pack)
     missing = ["order"] if order is None else []
-    missing += [key for key in REQUIRED if given[key] is None]
+    missing += [key for key in REQUIRED if key not in found]
     if order is None or missing:
         told = "" if pack.get("order") is None else f" (order is {pack['order']!r})"
-        raise UserError(f"the data pack does not say {', '.join(missing)}{told}: name them, as --theory {EXAMPLE}")
-    found = {key: _parse_parameter(key, value) for key, value in given.items() if value is not None}
+        asked = " ".join(f"--theory {key}={EXAMPLES[key]}" for key in missing)
+        raise UserError(f"the data pack does not say {', '.join(missing)}{told}: name them, as {asked}")
     return order, DEFAULTS | found
 
 
-def _parse_parameter(key: str, given: object) -> float:
+def _parse_parameter(key: str, given: object, where: str) -> float:
     try:
         value = float(str(given))
     except ValueError:
         value = float("nan")
     low, high = RANGES[key]
     if not low <= value <= high:
-        raise UserError(f"{key} of the data pack: got {given!r}; must be a positive number, {low:g} to {high:g}")
+        raise UserError(f"{where}: {key}: got {given!r}; must be a positive number, {low:g} to {high:g}")
     return value
 
 
