@@ -19,7 +19,7 @@ from tfperf.workloads.pdf.data.pack import Pack
 from tfperf.workloads.pdf.data.selection import Selection, try_select
 from tfperf.workloads.pdf.data.validate import validate
 from tfperf.workloads.pdf.results import store
-from tfperf.workloads.pdf.results.postfit import veto_replicas
+from tfperf.workloads.pdf.results.postfit import find_passing
 from tfperf.workloads.pdf.results.record import FitResult
 
 T0_WORDS = ("pack", "none", "fit")
@@ -151,7 +151,7 @@ def average_pdf(result: FitResult) -> Float64Array:
     """
     if not result.converged.any():
         raise CardError(f"{result.title or 'the run'}: no replica converged; it has no mean PDF")
-    passed = np.isin(result.replicas.id, veto_replicas(result).passed)
+    passed = find_passing(result)
     mean: Float64Array = result.pdf[passed if passed.any() else result.converged].mean(axis=0)
     return mean
 

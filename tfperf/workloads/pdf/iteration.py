@@ -1,8 +1,8 @@
 """The card of the next fit after a finished one: ranges of exponents and t0 predictions that its results ask for.
 
 They stand still where no end of a range moves by more than a fifth of the range's width, and t0 by no more than a
-tenth of the errors of the data. A hundred replicas settle below that; chance alone moves the ends of a range over ten,
-so that few replicas seldom stand still.
+tenth of the errors of the data. A hundred replicas of the shipped card settled below that; chance alone moves the ends
+of a range over ten further, so that few replicas seldom stand still.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfperf.arrays import BoolMask, Float64Array
+from tfperf.arrays import Float64Array
 from tfperf.errors import TrainingError
 from tfperf.results.contents import RESULTS
 from tfperf.results.moves import Move
@@ -19,12 +19,12 @@ from tfperf.workloads.pdf.card import FITTED, Card, Exponents, Flavour
 from tfperf.workloads.pdf.card_exponents import VALENCE
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.effective_exponents import EXPONENT_X, compute_exponents, compute_ranges
-from tfperf.workloads.pdf.results.postfit import veto_replicas
+from tfperf.workloads.pdf.results.postfit import find_passing
 from tfperf.workloads.pdf.results.record import FitResult
 from tfperf.workloads.refinement import Refinement
 
 FEWEST = 2  # replicas that pass the vetoes
-MANY = 50  # from which on the ends of a range are not chance
+MANY = 50  # replicas, below which a note says that chance moves the ends of ranges
 MOST_MOVE = 0.2  # of a range's width
 MOST_T0 = 0.1  # of a measurement's error, root mean square over the points
 NARROWEST = 0.01  # of a range, to measure a move by
@@ -45,7 +45,7 @@ def refine_card(card: Card, run: Path, before: Path | None) -> Refinement:
         from tfperf.workloads.pdf.evaluate import evaluate_pdf
 
     result = store.read(run / RESULTS)
-    passed = _veto(result)
+    passed = find_passing(result)
     if passed.sum() < FEWEST:
         told = f"{passed.sum()} of {len(passed)} replicas pass postfit; ranges of exponents need {FEWEST} at least"
         raise TrainingError(f"{run}: {told}")
@@ -61,11 +61,6 @@ def refine_card(card: Card, run: Path, before: Path | None) -> Refinement:
         if card.data.t0 == "none":
             notes.append(f"{run.name} had no t0, as the card says; those after it have that of the fit before")
     return Refinement(replace(card, data=data, model=replace(card.model, exponents=refined)), moves, notes)
-
-
-def _veto(result: FitResult) -> BoolMask:
-    """Which replicas pass postfit's vetoes: (R)."""
-    return np.isin(result.replicas.id, veto_replicas(result).passed)
 
 
 def _make_exponents(ranges: Float64Array) -> dict[Flavour, Exponents]:
@@ -114,5 +109,5 @@ def _compare_t0(card: Card, result: FitResult, run: Path, before: Path | None) -
 
 def _average_predictions(result: FitResult) -> dict[str, Float64Array]:
     """Of the replicas that pass, by dataset: (N)."""
-    passed = _veto(result)
+    passed = find_passing(result)
     return {d.name: d.predictions[passed].mean(axis=0) for d in result.datasets}

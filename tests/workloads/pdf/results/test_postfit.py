@@ -10,9 +10,11 @@ from rich.console import Console
 
 from tests.make_result import make_result
 from tfperf.errors import RunDirectoryError, UserError
+from tfperf.workloads.pdf.inputs import average_pdf
 from tfperf.workloads.pdf.kind import POSTFIT
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.postfit import Failure, apply_postfit, make_veto_table, read_survivors, veto_replicas
+from tfperf.workloads.pdf.results.veto_figures import INTEGRABLE
 
 
 def make(replicas=40, failed=0, **columns):
@@ -232,3 +234,15 @@ def test_a_damaged_report_is_refused(tmp_path, text):
 def test_no_results_is_a_clear_error(tmp_path):
     with pytest.raises(RunDirectoryError, match=r"results\.h5"):
         apply_postfit(tmp_path)
+
+
+def test_the_mean_of_a_run_is_of_those_that_pass():
+    """It is the t0 of other runs, and the law of closure tests."""
+    result = make_result(replicas=6, failed=0)
+    good = np.zeros((6, len(INTEGRABLE)))
+    good[2, 0] = 0.6
+    vetoed = replace(result, replicas=replace(result.replicas, integrability=good))
+    rest = [0, 1, 3, 4, 5]
+    np.testing.assert_allclose(average_pdf(vetoed), result.pdf[rest].mean(axis=0), rtol=1e-12)
+    none = replace(result, replicas=replace(result.replicas, integrability=np.ones((6, len(INTEGRABLE)))))
+    np.testing.assert_allclose(average_pdf(none), result.pdf.mean(axis=0), rtol=1e-12)

@@ -102,6 +102,11 @@ def veto_replicas(result: FitResult, sigmas: float = SIGMAS) -> PostfitReport:
     )
 
 
+def find_passing(result: FitResult) -> BoolMask:
+    """Which replicas pass the vetoes: (R), whether postfit was applied or not."""
+    return np.isin(result.replicas.id, veto_replicas(result).passed)
+
+
 def apply_postfit(run: Path, sigmas: float = SIGMAS, count: int | None = None) -> PostfitReport:
     """Apply the vetoes to the finished run in folder `run`; RUN/postfit.json keeps the report for all that follows.
 
