@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.make_result import make_result
 from tfperf.report.sections import write_json
 from tfperf.results.state import Identity, Part, RunState, write_state
-from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results import store
+from tfperf.workloads.replica_chunks import ReplicaChunk
 
 IDENTITY = Identity("c" * 32, "a" * 64)
 

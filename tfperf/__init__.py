@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tfperf.version import VERSION
 
 if TYPE_CHECKING:
+    from tfperf.api.ensembles import ensemble as ensemble
     from tfperf.api.fitting import fit as fit
     from tfperf.api.input import input_report as input_report
     from tfperf.api.memory import largest_batch as largest_batch
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 __all__ = [
-    "ProfileCallback", "capture", "compare", "fit", "input_report", "largest_batch", "load", "memory", "open_store",
-    "phase", "predict", "profile", "store", "sweep",
+    "ProfileCallback", "capture", "compare", "ensemble", "fit", "input_report", "largest_batch", "load", "memory",
+    "open_store", "phase", "predict", "profile", "store", "sweep",
 ]  # fmt: skip
 EXPORTS = {
-    "fit": "tfperf.api.fitting", "sweep": "tfperf.api.sweeping", "compare": "tfperf.api.studies",
-    "input_report": "tfperf.api.input",
+    "ensemble": "tfperf.api.ensembles", "fit": "tfperf.api.fitting", "sweep": "tfperf.api.sweeping",
+    "compare": "tfperf.api.studies", "input_report": "tfperf.api.input",
     "memory": "tfperf.api.memory", "largest_batch": "tfperf.api.memory", "profile": "tfperf.api.studies",
     "predict": "tfperf.api.predicting", "store": "tfperf.api.stores", "open_store": "tfperf.api.stores",
     "load": "tfperf.api.studies", "phase": "tfperf.scopes", "capture": "tfperf.trace.capture",

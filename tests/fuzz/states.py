@@ -14,7 +14,7 @@ from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.job import ReplicaFit
 from tfperf.workloads.pdf.kind import KIND
-from tfperf.workloads.pdf.replicas import ReplicaChunk, list_sibling_chunks
+from tfperf.workloads.replica_chunks import ReplicaChunk, list_sibling_chunks
 
 SHA256, RUN = "[0-9a-f]{64}", "[0-9a-f]{32}"
 

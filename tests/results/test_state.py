@@ -10,7 +10,7 @@ import pytest
 from tfperf.errors import RunDirectoryError
 from tfperf.results import state
 from tfperf.results.state import AnyOwn, Part, RunState, read_state, write_state
-from tfperf.workloads.pdf.replicas import ReplicaChunk
+from tfperf.workloads.replica_chunks import ReplicaChunk
 
 CHOICES = {"form": "shared", "steps_per_call": 100, "tried": [[1, 0.25]], "nan": float("inf")}
 

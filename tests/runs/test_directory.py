@@ -23,9 +23,9 @@ from tfperf.runs.fit import fit
 from tfperf.runs.flow import _list_own_files
 from tfperf.train.ensemble import Ensemble
 from tfperf.workloads.options import Options
-from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results.store import read
 from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.replica_chunks import ReplicaChunk
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 

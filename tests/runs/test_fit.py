@@ -17,8 +17,8 @@ from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
-from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results import store
+from tfperf.workloads.replica_chunks import ReplicaChunk
 
 
 def copy(finished, folder):

@@ -17,8 +17,8 @@ from tfperf.results.json_text import to_json
 from tfperf.results.state import Part, RunState, write_state
 from tfperf.study.compare import compare_folders
 from tfperf.study.finished_trials import PROOF_FAILED, RESULTS, FinishedTrial, read_finished_trials
-from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results import store
+from tfperf.workloads.replica_chunks import ReplicaChunk
 from tfperf.workloads.translate.state import VocabularyDigests
 
 

@@ -187,7 +187,7 @@ def test_calls_run_at_the_same_time_and_their_errors_arrive():
 
 @pytest.mark.parametrize(("rows", "count", "sizes"), [(8, 3, [2, 3, 3]), (5, 2, [2, 3]), (4, 4, [1] * 4), (7, 1, [7])])
 def test_parts_are_cut_as_chunks_are(rows, count, sizes):
-    from tfperf.workloads.pdf.chunks import split
+    from tfperf.workloads.replica_parts import split
 
     found = split_indices(np.arange(rows), count)
     assert [len(p) for p in found] == sizes and np.concatenate(found).tolist() == list(range(rows))

@@ -20,6 +20,8 @@ class Purpose(IntEnum):
     WEIGHTS = 4
     TRUTH = 5
     ORDER = 6
+    MODEL_SEED = 7
+    BOOTSTRAP = 8
 
 
 def make_generator(seed: int, replica: int, purpose: Purpose, attempt: int = 0) -> np.random.Generator:

@@ -30,7 +30,13 @@ PLAIN = (
 )  # fmt: skip
 ARRAYS = (np.ndarray, np.generic)
 KERAS = (tf.Variable, tf.Tensor, keras.Variable, keras.layers.Layer)
-LEAVES = (*PLAIN, *ARRAYS, type, ModuleType, tf.DType, np.dtype, tf.TensorShape)  # hold nothing more
+
+
+class Unread:
+    """What no program reads, such as what the host alone works with: nothing that it holds is looked at."""
+
+
+LEAVES = (Unread, *PLAIN, *ARRAYS, type, ModuleType, tf.DType, np.dtype, tf.TensorShape)  # hold nothing more
 FOREIGN = ("pandas", "scipy", "builtins")  # hold what no attribute shows
 
 
@@ -125,25 +131,31 @@ class Blueprint:
     """A program without its tensors: where a holder has them, and what they must be."""
 
     program: Program
-    captures: tuple[tuple[AttributePath, Kind], ...]
+    captures: tuple[tuple[AttributePath, Kind] | tf.Tensor, ...]  # tensors: of no holder, the same for all
 
     @classmethod
-    def make(cls, program: Program, holder: Any) -> Self | None:
-        """The blueprint of a holder's program; None where the program works on what the holder does not hold."""
+    def make(cls, program: Program, holder: Any, shares: bool = False) -> Self | None:
+        """The blueprint of a holder's program; None where the program works on what the holder does not hold.
+
+        shares: all holders work on the same of that.
+        """
         places = {id(tensor): (path, kind) for path, tensor, kind in list_tensors(holder)}
-        found = [places.get(id(tensor)) for tensor in program.captures]
-        if None in found:
+        found = [places.get(id(tensor), tensor) for tensor in program.captures]
+        if not shares and any(isinstance(one, tf.Tensor) for one in found):
             return None
         bare = Program(program.function, [])  # the first holder may be gone before the blueprint is
-        return cls(bare, tuple(place for place in found if place is not None))
+        return cls(bare, tuple(found))
 
     def bind(self, holder: Any) -> Program | None:
         """The program with the tensors of another holder; None where those are missing, or of other shapes."""
         there = {path: (tensor, kind) for path, tensor, kind in list_tensors(holder)}
-        found = [there.get(path, (None, None)) for path, _ in self.captures]
-        if [kind for _, kind in found] != [kind for _, kind in self.captures]:
-            return None
-        return Program(self.program.function, [tensor for tensor, _ in found])
+        tensors: list[tf.Tensor] = []
+        for one in self.captures:
+            tensor, kind = (one, None) if isinstance(one, tf.Tensor) else there.get(one[0], (None, None))
+            if tensor is None or (kind is not None and kind != one[1]):
+                return None
+            tensors.append(tensor)
+        return Program(self.program.function, tensors)
 
 
 class Blueprints:
@@ -156,14 +168,16 @@ class Blueprints:
         self._lock = RLock()  # the first holder traces; the others wait, then need not
         self._known: dict[tuple[Any, ...], Blueprint] = {}
 
-    def get_program(self, holder: Any, key: tuple[Any, ...], trace: Callable[[], Program]) -> Program:
-        """The program of a holder: traced where no holder before left one that fits."""
+    def get_program(
+        self, holder: Any, key: tuple[Any, ...], trace: Callable[[], Program], shares: bool = False
+    ) -> Program:
+        """The program of a holder: traced where no holder before left one that fits; shares: see `Blueprint.make`."""
         with self._lock:
             known = self._known.get(key)
             found = None if known is None else known.bind(holder)
             if found is None:
                 found = trace()
-                blueprint = Blueprint.make(found, holder)
+                blueprint = Blueprint.make(found, holder, shares)
                 if blueprint is not None:
                     self._known[key] = blueprint
         return found

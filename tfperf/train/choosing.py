@@ -161,7 +161,7 @@ def choose(ensemble: Ensemble, forms: Forms, cores: Cores, show_stage: ShowStage
             search.try_form(forms.make(form.name, layout), fastest.xla, may_fail=True)
     best, form = search.apply_best()
     steps = _compute_steps_per_call(settings, ensemble.layout.rounds * best.ms_per_step)
-    losses_xla = best.xla and _needs_compiled_losses(ensemble, best, steps)
+    losses_xla = best.xla and not ensemble.epoch and _needs_compiled_losses(ensemble, best, steps)
     return Choices(
         form=form.name, products=form.products, xla=best.xla, losses_xla=losses_xla, steps_per_call=steps,
         threads=cores.threads, cpu_stacks=cores.stacks, tried=tuple(search.found),

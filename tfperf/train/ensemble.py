@@ -15,6 +15,7 @@ from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.train.blueprints import Blueprints
 from tfperf.train.contract import check_metric_names
 from tfperf.train.forms import LossForm
+from tfperf.train.lanes import Lane, LaneLoop
 from tfperf.train.loop import Loop, select_best_weights
 from tfperf.train.settings import Settings
 from tfperf.train.shards import DeviceStacks, Shard, StackLayout, list_stack_devices, run_parallel, spread
@@ -88,7 +89,8 @@ class Ensemble:
 
     def _build(self, shard: Shard) -> Loop:
         stack = self.factory.build(shard.indices, self.form)
-        loop = Loop(self.settings, stack, self._format_program_name(shard.size), self._blueprints[shard.device])
+        kind = LaneLoop if isinstance(stack, Lane) else Loop
+        loop = kind(self.settings, stack, self._format_program_name(shard.size), self._blueprints[shard.device])
         if self._host:
             loop.restore({n: v[shard.indices] if v.ndim else v for n, v in self._host.items()})
         else:
@@ -166,7 +168,9 @@ class Ensemble:
 
     def warm_up(self, xla: bool, losses_xla: bool, show_stage: ShowStage = show_nothing) -> None:
         """Compile what a call needs, the first stack for all that are equal; takes no step."""
-        programs: list[Callable[[Loop], Any]] = [lambda loop: loop.run(0, xla), partial(self._evaluate, xla=losses_xla)]
+        programs: list[Callable[[Loop], Any]] = [lambda loop: loop.run(0, xla)]
+        if not self.epoch:
+            programs.append(partial(self._evaluate, xla=losses_xla))
         for number, program in enumerate(programs, 1):
             show_stage("compiling", number, len(programs))
             self._call_loops(program)
@@ -183,6 +187,28 @@ class Ensemble:
             for name, values in metrics.items():
                 out[name][shard.indices] = values
         return out
+
+    def take_rows(self, xla: bool) -> tuple[list[int], dict[str, list[Float32Array]]]:
+        """Rows for the history since it was last asked for: the step of each, and (R) of each metric.
+
+        Of stacks that have epochs one for each that has ended, else one, of the weights as they are.
+        """
+        if not self.epoch:
+            return [self.step], {name: [values] for name, values in self.evaluate(xla).items()}
+        found = [(shard.indices, rows) for shard, loop in self._list_loops() for rows in loop.take_rows()]
+        steps = sorted({step for _, rows in found for step in rows.ends})
+        out = {name: np.full((len(steps), self.replicas), np.nan, np.float32) for name in self.factory.metrics}
+        for indices, rows in found:
+            check_metric_names(self.factory, self.factory.metrics, rows.metrics)
+            numbers = np.array([steps.index(step) for step in rows.ends], np.int64)
+            for name, values in rows.metrics.items():
+                out[name][np.ix_(numbers, indices)] = values.T
+        return steps, {name: list(values) for name, values in out.items()}
+
+    @property
+    def epoch(self) -> int:
+        """Steps between validations; 0: each step tells its monitor."""
+        return self.largest_loop.stack.epoch
 
     def gather_state(self) -> Snapshot:
         """State of all replicas now; the scalars are common to all."""

@@ -1,14 +1,16 @@
 """Many optimizer steps of one stack in one compiled call, with stopping, best weights and losses on the device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfperf.arrays import ArraysByName, Float32Array, ReplicaWeights, Snapshot
+from tfperf.arrays import ArraysByName, Float32Array, Int64Array, ReplicaWeights, Snapshot
 from tfperf.scopes import phase
 from tfperf.train.blueprints import Blueprints, list_constants
 from tfperf.train.contract import check_assigned, check_gradients, check_losses, check_metrics, check_variables
@@ -36,11 +38,34 @@ def _expand_axes(which: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     return tf.reshape(which, [-1] + [1] * (len(values.shape) - 1))
 
 
+@dataclass(frozen=True)
+class EpochRows:
+    """What the history keeps of the epochs that ended after step `before`, up to `step`."""
+
+    before: int
+    step: int
+    epoch: int  # steps; 0: there are none
+    metrics: Mapping[str, Float32Array] = field(default_factory=dict)  # (R, n) each; nan once a replica had stopped
+
+    @property
+    def ends(self) -> range:
+        """The steps at which they ended."""
+        every = self.epoch
+        return range((self.before // every + 1) * every, self.step + 1, every) if every else range(0)
+
+    def fill(self, metrics: Mapping[str, Float32Array], stop_steps: Int64Array) -> "EpochRows":
+        """The same with metrics; stop_steps: after which a replica has none (R)."""
+        late = np.array(self.ends) > stop_steps[:, None]
+        return replace(self, metrics={name: np.where(late, np.float32(np.nan), v) for name, v in metrics.items()})
+
+
 class Loop:
     """The training of a stack of R replicas. Its variables are everything that decides the future.
 
     A variable with an axis has the replicas first; one without (step, the optimizer's counters) is common to all.
     """
+
+    shares_others: ClassVar[bool] = False  # whether what a program uses beside the loop's own is that of all such loops
 
     def __init__(
         self, settings: Settings, stack: Stack, name: str = "stack", blueprints: Blueprints | None = None
@@ -49,24 +74,33 @@ class Loop:
 
         blueprints: of stacks of the same name and device.
         """
-        check_variables(stack)
         self.settings, self.stack, self.name = settings, stack, name
         self._blueprints = blueprints or Blueprints()
+        self.stopping = EarlyStopping(stack.replicas, settings.patience, stack.precision)
+        self.step = tf.Variable(0, dtype=tf.int64, name="step")
+        self._make_variables()
+        self._compiled: dict[tuple[str, bool], Program] = {}
+        self._rows: list[EpochRows] = []  # of the history, that nobody has taken yet
+
+    def _make_variables(self) -> None:
+        settings, stack = self.settings, self.stack
+        check_variables(stack)
         weights = stack.list_weights()
         self.names = [name for name, v in weights.items() if v.trainable]
         self.trained: list[keras.Variable] = [weights[name] for name in self.names]
         self.flat = Flattener([tuple(v.shape) for v in self.trained])
         # what a call of the engine's steps works on; between calls the weights are the stack's
         self.flat_weights = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
-        self.optimizer = None if stack.has_own_step else build_optimizer(settings.optimizer, [self.flat_weights])
-        self.stopping = EarlyStopping(stack.replicas, settings.patience, stack.precision)
-        self.step = tf.Variable(0, dtype=tf.int64, name="step")
+        self.optimizer = None
+        if not stack.has_own_step:
+            assert settings.optimizer is not None
+            self.optimizer = build_optimizer(settings.optimizer, [self.flat_weights])
         self.kept = tf.Variable(self.flat_weights.value, trainable=False)
-        # of weights that no gradient changes, but a step of the stack's own may
-        others = {name: v for name, v in weights.items() if not v.trainable and stack.has_own_step}
+        # of weights that no gradient changes, but a step of the stack's own may, or what its losses assign
+        may_change = stack.has_own_step or stack.epoch
+        others = {name: v for name, v in weights.items() if not v.trainable and may_change}
         self.others = {name: v.value for name, v in others.items()}
         self.kept_others = {name: tf.Variable(v, trainable=False) for name, v in self.others.items()}
-        self._compiled: dict[tuple[str, bool], Program] = {}
 
     def list_variables(self) -> dict[str, tf.Variable]:
         """Every variable but the kept weights by a name that does not change between processes."""
@@ -97,14 +131,33 @@ class Loop:
         for name, variable in variables.items():
             variable.assign(snapshot[name])
         self.kept.assign(self.flat.join([tf.constant(snapshot[f"kept/{name}"]) for name in self.names]))
+        self._rows.clear()
 
     def run(self, count: int, xla: bool) -> None:
         """Take `count` steps, or fewer when every replica has stopped."""
-        self.get_program("steps", xla)(tf.constant(count, tf.int64))
+        program, end = self.get_program("steps", xla), int(self.step) + count
+        while True:
+            before = int(self.step)
+            asked = self.stack.feed(before, end - before)
+            program(tf.constant(asked, tf.int64))
+            now = int(self.step)
+            if (rows := EpochRows(before, now, self.stack.epoch)).ends:
+                self._rows.append(rows.fill(self.stack.read_rows(before, now), self.stopping.read_stop_steps()))
+            if now >= end or now < before + asked:
+                return
+
+    def take_rows(self) -> list[EpochRows]:
+        """What the history keeps of the epochs that have ended since this was last asked for."""
+        rows, self._rows = self._rows, []
+        return rows
 
     def keep_best(self, xla: bool) -> None:
-        """Let the weights after the last step be the best ones, too; a second call changes nothing."""
-        self.get_program("losses", xla)(tf.constant(True))
+        """Let the weights after the last step be the best ones, too; a second call changes nothing.
+
+        A stack that has epochs has validated them.
+        """
+        if not self.stack.epoch:
+            self.get_program("losses", xla)(tf.constant(True))
 
     def evaluate(self, xla: bool) -> dict[str, Float32Array]:
         """What the history keeps of the current weights (R); nan for replicas that stopped."""
@@ -118,16 +171,22 @@ class Loop:
             excluded = ("settings", "_compiled", "_blueprints")
             held = {key: held for key, held in vars(self).items() if key not in excluded}
             key = (self.name, name, xla, list_constants(self.stack, self.stack.alike))
-            self._compiled[name, xla] = self._blueprints.get_program(held, key, lambda: self._trace(name, xla))
+            self._compiled[name, xla] = self._blueprints.get_program(
+                held, key, lambda: self._trace(name, xla), self.shares_others
+            )
         return self._compiled[name, xla]
 
     def _trace(self, name: str, xla: bool) -> Program:
+        own = [self.flat_weights.value, self.kept, *self.kept_others.values(), *self.list_variables().values()]
+        own += self.stack.list_buffers()
+        return self._trace_program(name, xla, partial(check_assigned, self.stack, own))
+
+    def _trace_program(self, name: str, xla: bool, check: Callable[[Any], None]) -> Program:
         functions: dict[str, tuple[Callable[..., Any], tf.DType]] = {
             "steps": (self._take_steps, tf.int64), "losses": (self._evaluate_losses, tf.bool),
         }  # fmt: skip
         function, dtype = functions[name]
-        own = [self.flat_weights.value, self.kept, *self.kept_others.values(), *self.list_variables().values()]
-        return trace(function, [tf.TensorSpec([], dtype)], xla, self.name, partial(check_assigned, self.stack, own))
+        return trace(function, [tf.TensorSpec([], dtype)], xla, self.name, check)
 
     def _evaluate_losses(self, eligible: tf.Tensor) -> dict[str, tf.Tensor]:
         step = self.step.read_value()
@@ -149,31 +208,64 @@ class Loop:
     def take_single_step(self) -> None:
         """What a call does that takes one step, whether replicas are left or not."""
         prepared = self.stack.prepare()
-        self.flat_weights.assign(self._join_weights())
+        self._begin_call()
         self._take_step(prepared)
-        self._split_weights()
+        self._end_call()
 
     def _take_steps(self, count: tf.Tensor) -> tf.Tensor:
-        prepared = self.stack.prepare()
+        prepared, start = self.stack.prepare(), self.step.read_value()
+        self._begin_call()
+        take = self._take_epochs if self.stack.epoch else self._take_until
+        end = take(start, start + count, prepared)
+        self._end_call()
+        return end - start
 
-        def more(i: tf.Tensor) -> tf.Tensor:
-            return (i < count) & tf.reduce_any(self.stopping.is_running())
+    def _begin_call(self) -> None:
+        self.flat_weights.assign(self._join_weights())
+
+    def _take_until(self, start: tf.Tensor, end: tf.Tensor, prepared: Any) -> tf.Tensor:
+        """Steps from number `start` on; the number that was come to when all replicas had stopped, else `end`."""
 
         def body(i: tf.Tensor) -> tuple[tf.Tensor]:
             self._take_step(prepared)
             return (i + 1,)
 
-        self.flat_weights.assign(self._join_weights())
-        steps = tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
-        self._split_weights()
-        return steps
+        return tf.while_loop(partial(self._goes_on, end), body, (start,))[0]
+
+    def _goes_on(self, end: tf.Tensor, i: tf.Tensor) -> tf.Tensor:
+        return (i < end) & tf.reduce_any(self.stopping.is_running())
+
+    def _take_epochs(self, start: tf.Tensor, end: tf.Tensor, prepared: Any) -> tf.Tensor:
+        """The same, with a validation after each epoch."""
+        epoch = self.stack.epoch
+
+        def body(i: tf.Tensor) -> tuple[tf.Tensor]:
+            epoch_end = (i // epoch + 1) * epoch
+            now = self._take_until(i, tf.minimum(end, epoch_end), prepared)
+            tf.cond(tf.equal(now, epoch_end), self._validate, lambda: tf.constant(False))
+            return (now,)
+
+        return tf.while_loop(partial(self._goes_on, end), body, (start,))[0]
+
+    def _validate(self) -> tf.Tensor:
+        """After an epoch: who has its best weights now, who has to stop."""
+        step = self.step.read_value()
+        with phase("validation"):
+            weights = self._join_weights() if self.stack.has_own_step else self.flat_weights.value
+            with self._use_weights(self.flat.split(weights)):
+                losses = self.stack.validate(step)
+            check_losses(self.stack, losses, "validate")
+            self._keep_best(losses, step, weights, [*self.others.values()])
+            self.stopping.stop_impatient(step, losses.gate)
+            self.stopping.quarantine_losses(step, losses.objective, losses.misfit)
+        return tf.constant(True)
 
     def _take_step(self, prepared: Any) -> None:
         take = self._take_stack_step if self.stack.has_own_step else self._take_engine_step
         take(self.step.read_value(), prepared)
         self.step.assign_add(1)
 
-    def _split_weights(self) -> None:
+    def _end_call(self) -> None:
         """Give the stack the weights that the engine's steps have worked on."""
         if not self.stack.has_own_step:
             for variable, value in zip(self.trained, self.flat.split(self.flat_weights.value), strict=True):
@@ -185,17 +277,18 @@ class Loop:
         variables = self.flat.split(weights)
         with tf.GradientTape() as tape:
             tape.watch(variables)
-            with phase("forward"), keras.StatelessScope(state_mapping=list(zip(self.trained, variables, strict=True))):
+            with phase("forward"), self._use_weights(variables) as scope:
                 losses = self.stack.evaluate_losses(step, prepared)
+        assigned = self._find_assigned(scope)
         check_losses(self.stack, losses, "evaluate_losses")
         with phase("backward"):
             gradients = tape.gradient(losses.objective, variables)
         check_gradients(self.stack, self.names, gradients)
-        with phase("validation"):
-            self._update_stopping(losses, step, weights, [])
+        self._decide(losses, step, weights, [])
         with phase("update"):
+            assert self.settings.optimizer is not None
             clipped = clip(self.settings.optimizer, gradients)
-            self._update(self.flat.join(clipped), weights, step)
+            self._update(self.flat.join(clipped), weights, step, assigned)
 
     def _take_stack_step(self, step: tf.Tensor, prepared: Any) -> None:
         """The stack's own step; what it did to replicas that do not go on is undone."""
@@ -205,8 +298,7 @@ class Loop:
         others = [tf.identity(v) for v in self.others.values()]
         losses = self.stack.take_step(step, prepared)
         check_losses(self.stack, losses, "take_step")
-        with phase("validation"):
-            self._update_stopping(losses, step, weights, others)
+        self._decide(losses, step, weights, others)
         with phase("update"):
             sound = tf.reduce_all(tf.abs(self._join_weights()) <= LARGEST_WEIGHT, axis=1)
             for v in (v for v in changed if v.dtype.is_floating):
@@ -217,13 +309,24 @@ class Loop:
         """Trained weights as the stack has them now (R, P)."""
         return self.flat.join([v.value for v in self.trained])
 
-    def _update_stopping(
-        self, losses: Losses, step: tf.Tensor, weights: tf.Tensor, others: Sequence[tf.Tensor]
-    ) -> None:
-        """Who has its best weights now, who has to stop; weights, others: those that the losses are of."""
-        self._keep_best(losses, step, weights, others)
-        self.stopping.stop_impatient(step, losses.gate)
-        self.stopping.quarantine_losses(step, losses.objective, losses.misfit)
+    def _use_weights(self, values: Sequence[tf.Tensor]) -> Any:
+        """Let these stand in for the trained weights; what else is assigned within is for `_find_assigned`."""
+        if self.stack.has_own_step:
+            return nullcontext()
+        return keras.StatelessScope(state_mapping=list(zip(self.trained, values, strict=True)))
+
+    def _find_assigned(self, scope: keras.StatelessScope) -> list[tuple[tf.Variable, tf.Tensor]]:
+        """Of weights that no gradient changes: the values that the losses have assigned (R, ...)."""
+        found = [(v.value, scope.get_current_value(v)) for v in self.stack.list_weights().values() if not v.trainable]
+        return [(variable, value) for variable, value in found if value is not None]
+
+    def _decide(self, losses: Losses, step: tf.Tensor, weights: tf.Tensor, others: Sequence[tf.Tensor]) -> None:
+        """Who has its best weights now, who has to stop; weights, others: those that the losses of a step are of."""
+        with phase("validation"):
+            if not self.stack.epoch:
+                self._keep_best(losses, step, weights, others)
+                self.stopping.stop_impatient(step, losses.gate)
+            self.stopping.quarantine_losses(step, losses.objective, losses.misfit)
 
     def _keep_best(
         self, losses: Losses, step: tf.Tensor, weights: tf.Tensor, others: Sequence[tf.Tensor],
@@ -235,8 +338,11 @@ class Loop:
         for kept, now in zip(self.kept_others.values(), others, strict=False):
             kept.assign(tf.where(_expand_axes(better, now), now, kept))
 
-    def _update(self, gradient: tf.Tensor, weights: tf.Tensor, step: tf.Tensor) -> None:
-        """One optimizer step."""
+    def _update(
+        self, gradient: tf.Tensor, weights: tf.Tensor, step: tf.Tensor,
+        assigned: Sequence[tuple[tf.Variable, tf.Tensor]],
+    ) -> None:  # fmt: skip
+        """One optimizer step; assigned: other weights, and what they become."""
         assert self.optimizer is not None
         slots = [v.value for v in self.optimizer.variables if len(v.shape) > 1]
         before = [tf.identity(v) for v in slots]
@@ -246,6 +352,9 @@ class Loop:
         for slot in slots:
             sound &= tf.math.is_finite(slot)
         self._settle(tf.reduce_all(sound, axis=1), [self.flat_weights.value, *slots], [weights, *before], step)
+        running = self.stopping.is_running()
+        for variable, value in assigned:
+            variable.assign(tf.where(_expand_axes(running, value), value, variable))
 
     def _settle(
         self, sound: tf.Tensor, changed: Sequence[tf.Variable], before: Sequence[tf.Tensor], step: tf.Tensor

@@ -11,7 +11,7 @@ class Settings:
     """What a card says of a training, whatever is trained."""
 
     steps: int  # that a replica takes at most
-    optimizer: ReplicaOptimizer
+    optimizer: ReplicaOptimizer | None = None  # of stacks that have no step of their own
     patience: int  # steps without a better monitor
     precision: str = "float32"
     steps_per_call: Literal["auto"] | int = "auto"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tfperf.arrays import ArraysByName
+from tfperf.arrays import AnyArray, ArraysByName
 
 APART = "|"  # what checkpoints write for a slash in a name
 
@@ -29,3 +29,9 @@ def check_type(name: str, dtype: Any) -> Iterator[str]:
     """Of a NumPy type."""
     if np.dtype(dtype).kind not in "biufc":
         yield f"{name}: got {dtype}; must be of NumPy's own numbers or booleans"
+
+
+def to_file_type(value: AnyArray) -> AnyArray:
+    """The array in one of NumPy's own types; those of less than 32 bits that NumPy lacks are exact in float32."""
+    array = np.asarray(value)
+    return array if array.dtype.kind in "biufc" else array.astype(np.float32)

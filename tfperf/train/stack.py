@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import keras
 import tensorflow as tf
 
-from tfperf.arrays import ReplicaIndices
+from tfperf.arrays import Float32Array, ReplicaIndices
 
 
 class Losses(NamedTuple):
@@ -34,6 +34,7 @@ class Stack(ABC):
 
     replicas: int
     precision: str  # of the weights and losses, as float32
+    epoch: int = 0  # steps after which `validate` tells the monitor; 0: the losses of each step do
 
     @abstractmethod
     def list_weights(self) -> dict[str, keras.Variable]:
@@ -54,12 +55,32 @@ class Stack(ABC):
         """Tensors that do not depend on what is trained: made once for all steps of a call."""
         return None
 
+    def feed(self, step: int, count: int) -> int:
+        """Give the program what the host has for the next `count` steps; how many of them it can take then."""
+        return count
+
+    def validate(self, step: tf.Tensor) -> Losses:
+        """Of the weights as they are, after each epoch; of a stack that has epochs. Its state may be assigned.
+
+        Replicas whose weights are the best yet keep them, others may stop: what steps tell of monitor and gate is not
+        looked at.
+        """
+        raise NotImplementedError
+
+    def read_rows(self, before: int, step: int) -> Mapping[str, Float32Array]:
+        """What the history keeps of the epochs (R, n) that ended after step `before`, up to `step`."""
+        raise NotImplementedError
+
     def list_state(self) -> dict[str, tf.Variable]:
         """What `take_step` changes beside the weights: (R, ...), or scalars that all replicas share.
 
         Of the weights, trainable or not, the best are kept; of the state the last.
         """
         return {}
+
+    def list_buffers(self) -> Sequence[tf.Variable]:
+        """What its programs assign for the host to read after each call: no checkpoint has it."""
+        return ()
 
     def take_step(self, step: tf.Tensor, prepared: Any) -> Losses:
         """A step of the stack's own, which updates its weights and state; the losses are of the weights before it.

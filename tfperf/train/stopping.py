@@ -2,8 +2,12 @@
 
 from enum import IntEnum
 
+import numpy as np
 import tensorflow as tf
 
+from tfperf.arrays import Int64Array
+
+NEVER = np.iinfo(np.int64).max  # a step
 BLOWN_UP = 1e10  # times a good fit's misfit; a network near a pole may show this for a while, and recover
 # far beyond what training reaches; in float32 such a weight could not move by a step any more
 LARGEST_WEIGHT = 1e8
@@ -68,6 +72,11 @@ class EarlyStopping:
         which = which & self.is_running()
         self.stop_step.assign(tf.where(which, step, self.stop_step))
         self.state.assign(tf.where(which, int(state), self.state))
+
+    def read_stop_steps(self) -> Int64Array:
+        """When each replica stopped, of one that runs a step that never comes (R)."""
+        stop: Int64Array = np.where(self.state.numpy() == ReplicaState.RUNNING, NEVER, self.stop_step.numpy())
+        return stop
 
     def list_variables(self) -> dict[str, tf.Variable]:
         """All state by name."""

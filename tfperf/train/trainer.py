@@ -111,7 +111,7 @@ class Trainer:
             self.ensemble.run(until - before, self.xla)
             step = self.ensemble.step
             seconds = time.perf_counter() - start
-            self._record(step)
+            self._record()
         self.seconds_of_steps += seconds
         self.seconds_per_step.setdefault(busy, []).append(seconds / max(step - before, 1))
         return seconds
@@ -159,15 +159,16 @@ class Trainer:
             if self.ensemble.form != before:
                 self.ensemble.warm_up(self.xla, self.losses_xla)
 
-    def _record(self, step: int) -> None:
-        found = self.ensemble.evaluate(self.losses_xla)
-        self.steps.append(step)
+    def _record(self) -> None:
+        steps, found = self.ensemble.take_rows(self.losses_xla)
+        self.steps += steps
         for name, kept in self.metrics.items():
-            kept.append(found[name])
+            kept += found[name]
 
     def _make_progress(self, step: int, rate: float) -> EnsembleProgress:
         ensemble, steps = self.ensemble, self.ensemble.settings.steps
-        found = self.metrics[ensemble.factory.progress_metric][-1].astype(np.float64)
+        rows = self.metrics[ensemble.factory.progress_metric]
+        found = rows[-1].astype(np.float64) if rows else np.full(ensemble.replicas, np.nan)
         self._latest = latest = found if self._latest is None else np.where(np.isfinite(found), found, self._latest)
         quarantined, before = ensemble.count_quarantined(), self._quarantined
         if quarantined != before:

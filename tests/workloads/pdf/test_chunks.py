@@ -20,12 +20,13 @@ from tfperf.train.cores import Cores
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf import chunks
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.chunks import Footprint, choose_chunk_size, estimate_footprint, split
+from tfperf.workloads.pdf.chunks import Footprint, choose_chunk_size, estimate_footprint
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import build_problem
 from tfperf.workloads.pdf.sizes import estimate_sizes
 from tfperf.workloads.pdf.training import _find_past, train_part
+from tfperf.workloads.replica_parts import split
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 

@@ -17,7 +17,7 @@ from tfperf.results.rundir import load_state
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.forms import build_form
-from tfperf.workloads.pdf.replicas import ReplicaChunk
+from tfperf.workloads.replica_chunks import ReplicaChunk
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 

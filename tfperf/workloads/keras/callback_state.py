@@ -9,7 +9,7 @@ import numpy as np
 
 from tfperf.arrays import AnyArray, ArraysByName
 from tfperf.errors import TrainingError
-from tfperf.workloads.keras.state import to_file_type
+from tfperf.train.snapshots import to_file_type
 
 # what Keras' own keep from epoch to epoch; those that are not here and have no get_state keep a run from being resumed
 ATTRIBUTES: dict[str, tuple[str, ...]] = {

@@ -10,9 +10,13 @@ from tfperf.runcard.base_card import BaseCard
 from tfperf.runcard.data_sources import CallArguments, DataSource, ModelSource
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.model_optimizer import ModelOptimizer
-from tfperf.runcard.types import STRICT, CodeName, Names, Step
+from tfperf.runcard.types import MAX_REPLICA, STRICT, CodeName, Names, ReplicaIds, Step
 
 ClassNumber = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,5})$", description="a class, counted from 0")]
+EachReplica = (
+    Annotated[float, Field(gt=0, le=1e12)]
+    | Annotated[tuple[Annotated[float, Field(gt=0, le=1e12)], ...], Field(min_length=1, max_length=MAX_REPLICA)]
+)
 ClassWeights = Annotated[
     dict[ClassNumber, Annotated[float, Field(ge=0, le=1e12)]], Field(min_length=1, max_length=100_000)
 ]
@@ -103,6 +107,35 @@ class EpochSchedule:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class MaskSource:
+    """Which samples each replica is trained on."""
+
+    build: CodeName = Field(
+        description="function that returns bool (replicas, samples), true where a replica is trained on a sample"
+    )
+    arguments: CallArguments = Field(default_factory=dict, description="its keyword arguments")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class EnsembleSettings:
+    """In what replicas differ beside their weights and the order of their samples."""
+
+    data: Literal["all", "bootstrap"] | MaskSource = Field(
+        default="all", description="samples of each replica: all, as many drawn with replacement, or by masks"
+    )
+    learning_rate: EachReplica | None = Field(
+        default=None, description="in place of the optimizer's: a number, or one for each replica"
+    )
+    loss_weight: EachReplica | None = Field(
+        default=None, description="of the samples' loss, against regularization: a number, or one for each replica"
+    )
+    patience: Step | None = Field(
+        default=None, description="validations without a better loss after which a replica stops; null: none does"
+    )
+    same_start: bool = Field(default=False, description="allow that all replicas begin with equal weights")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class LoopEngine:
     """How steps are computed."""
 
@@ -110,6 +143,9 @@ class LoopEngine:
         default="auto",
         description="compile with XLA: each step, the whole loop of a call, or whichever of the two is faster (true); "
         "auto: where that is measured to be faster than the graph, and the training long enough to try",
+    )
+    form: Literal["auto", "lanes"] = Field(
+        default="auto", description="of replicas: lanes take the model's own step, one replica after the other"
     )
 
 
@@ -121,4 +157,38 @@ class KerasCard(BaseCard):
     model: ModelSource = Field(description="the model")
     data: DataSource = Field(description="the samples")
     train: EpochSchedule = Field(description="how it is trained")
+    replicas: ReplicaIds | None = Field(
+        default=None,
+        description="independent copies of the model: how many (50), or a range of ids (51-100); null: one",
+    )
+    ensemble: EnsembleSettings = Field(default_factory=EnsembleSettings, description="in what replicas differ")
     engine: LoopEngine = Field(default_factory=LoopEngine, description="how steps are computed")
+
+    @model_validator(mode="after")
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_ensemble() if self.replicas else self._check_single())
+        return self
+
+    def _check_single(self) -> Iterator[Fault]:
+        if self.ensemble != EnsembleSettings():
+            yield Fault("ensemble", None, "must be left out without replicas")
+        if self.engine.form != "auto":
+            yield Fault("engine.form", self.engine.form, "must be left out without replicas")
+
+    def _check_ensemble(self) -> Iterator[Fault]:
+        what = "must be left out with replicas"
+        if isinstance(self.engine.xla, str) and self.engine.xla != "auto":
+            yield Fault("engine.xla", self.engine.xla, "must be auto, true or false with replicas")
+        if self.train.steps is not None:
+            yield Fault("train.steps", self.train.steps, f"{what}, which train for epochs")
+        if self.train.callbacks:
+            yield Fault("train.callbacks", None, f"{what}; ensemble.patience stops them one by one")
+        if self.data.batch == "auto":
+            yield Fault("data.batch", "auto", "must be a number with replicas")
+        if self.data.input is not None:
+            yield Fault("data.input", None, what)
+        count = len(self.replicas or ())
+        for key in ("learning_rate", "loss_weight"):
+            given = getattr(self.ensemble, key)
+            if isinstance(given, tuple) and len(given) != count:
+                yield Fault(f"ensemble.{key}", len(given), f"must have as many values as there are replicas: {count}")

@@ -10,7 +10,7 @@ from tfperf.runcard.faults import Fault
 from tfperf.sources.code import CodeReference
 from tfperf.sources.code_text import describe_missing, list_code_files
 from tfperf.stores.manifest import MANIFEST
-from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.card import KerasCard, MaskSource
 
 
 def hash_files(card: KerasCard) -> dict[str, str]:
@@ -29,6 +29,8 @@ def _list_sources(card: KerasCard) -> dict[str, Any]:
     found: dict[str, Any] = {"model": card.model, "data": card.data}
     if isinstance(card.data.validation, ValidationSource):
         found["data.validation"] = card.data.validation
+    if isinstance(card.ensemble.data, MaskSource):
+        found["ensemble.data"] = card.ensemble.data
     return found | {f"train.callbacks.{i}": callback for i, callback in enumerate(card.train.callbacks)}
 
 

@@ -10,7 +10,7 @@ import keras
 
 from tfperf.errors import StorageError
 from tfperf.results.files import write_atomically, write_hdf5
-from tfperf.workloads.keras.state import to_file_type
+from tfperf.train.snapshots import to_file_type
 
 FINAL, BEST = "model.keras", "best.keras"  # of a run: after the last step; with the weights of the best epoch
 WEIGHTS = "weights.h5"  # in their place, of a model that Keras cannot save

@@ -16,6 +16,7 @@ from tfperf.sources.data import Data
 from tfperf.sources.given import ORIGIN
 from tfperf.sources.models import use_precision
 from tfperf.sources.samples import Samples, find_not_finite
+from tfperf.train.snapshots import to_file_type
 from tfperf.workloads.job import FinishedFit, Session
 from tfperf.workloads.keras.callbacks import FOLDER
 from tfperf.workloads.keras.card import KerasCard
@@ -27,7 +28,6 @@ from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.loops import Logs
 from tfperf.workloads.keras.models import count_parameters, digest_model, make_model
 from tfperf.workloads.keras.result import read_result
-from tfperf.workloads.keras.state import to_file_type
 from tfperf.workloads.keras.training import HISTORY, KerasTraining
 from tfperf.workloads.stepper_fit import SteppedFit
 from tfperf.workloads.stepper_trainer import StepperTrainer

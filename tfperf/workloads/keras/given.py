@@ -60,6 +60,8 @@ class GivenCard:
     def _convert(self, key: str, value: Any) -> Any:
         if key == "data.validation" and not isinstance(value, Real):
             return self._name(key, value)
+        if key == "ensemble.data" and not isinstance(value, str):
+            return self._name(key, value)
         if key == "train.callbacks":
             several = value if isinstance(value, list | tuple) else [value]
             return [self._name_callback(f"{key}.{i}", one) for i, one in enumerate(several)]

@@ -19,7 +19,7 @@ KIND = CardKind(
     },
     code=(
         ("model", "build"), ("data", "build"), ("data", "validation", "build"),
-        ("train", "callbacks", EACH_ENTRY, "build"),
+        ("train", "callbacks", EACH_ENTRY, "build"), ("ensemble", "data", "build"),
     ),
-    performance_keys=("engine.xla", "train.steps_per_call"),
+    performance_keys=("engine.xla", "engine.form", "train.steps_per_call"),
 )  # fmt: skip

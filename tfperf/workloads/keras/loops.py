@@ -69,14 +69,14 @@ class MemoryLoop:
         return tf.function(self._make_loop(shapes), autograph=False, jit_compile=self._compiles_loop)
 
     def _take_step(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        return dict(_flatten_logs(self._step(select_batch(self._samples, rows))))
+        return dict(flatten_logs(self._step(select_batch(self._samples, rows))))
 
     def _make_loop(self, shapes: dict[str, Any]) -> Callable[[tf.Tensor], Any]:
         def take(rows: tf.Tensor) -> Any:
             def body(i: tf.Tensor, _: Any) -> tuple[tf.Tensor, Any]:
                 return i + 1, self._take_step(rows[i])
 
-            start = (tf.constant(0), _make_zeros(shapes))
+            start = (tf.constant(0), make_zeros(shapes))
             return tf.while_loop(lambda i, _: i < tf.shape(rows)[0], body, start, parallel_iterations=self._at_once)[1]
 
         return take
@@ -116,7 +116,7 @@ class StreamLoop:
                 logs = step(batch.get_value())
                 return i + 1, fetch(i + 1), logs
 
-            start = (tf.constant(0), fetch(tf.constant(0)), _make_zeros(shapes))
+            start = (tf.constant(0), fetch(tf.constant(0)), make_zeros(shapes))
             i, _, logs = tf.while_loop(lambda i, batch, _: batch.has_value(), body, start, parallel_iterations=1)
             return i, logs
 
@@ -211,7 +211,7 @@ class PlainArithmeticLoop:
 
 def flatten_step(step: Step) -> Step:
     """The step with logs that a program can return."""
-    return lambda batch: dict(_flatten_logs(step(batch)))
+    return lambda batch: dict(flatten_logs(step(batch)))
 
 
 def get_final_logs(model: keras.Model, logs: Logs) -> Logs:
@@ -221,20 +221,21 @@ def get_final_logs(model: keras.Model, logs: Logs) -> Logs:
 
 
 def _to_numbers(logs: Any) -> Logs:
-    return {key: float(value) for key, value in _flatten_logs(logs)}
+    return {key: float(value) for key, value in flatten_logs(logs)}
 
 
-def _make_zeros(shapes: dict[str, Any]) -> dict[str, tf.Tensor]:
+def make_zeros(shapes: dict[str, Any]) -> dict[str, tf.Tensor]:
+    """Logs before the first step, of the shapes that a traced step tells."""
     return {key: tf.zeros(spec.shape, spec.dtype) for key, spec in shapes.items()}
 
 
-def _flatten_logs(logs: Any) -> Iterator[tuple[str, tf.Tensor]]:
+def flatten_logs(logs: Any) -> Iterator[tuple[str, tf.Tensor]]:
     """Of dicts in a dict the inner names; of arrays the mean; no texts."""
     if not isinstance(logs, dict):
         raise TypeError(f"the model's step returned {type(logs).__name__}; must return a dict of losses and metrics")
     for key, value in logs.items():
         if isinstance(value, dict):
-            yield from _flatten_logs(value)
+            yield from flatten_logs(value)
         else:
             tensor = tf.convert_to_tensor(value)
             if tensor.dtype.is_floating or tensor.dtype.is_integer:

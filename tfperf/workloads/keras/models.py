@@ -22,14 +22,15 @@ FUNCTIONS = ("get", "serialize", "deserialize")  # of Keras' modules, which are 
 
 
 def make_model(
-    card: KerasCard, scope: AbstractContextManager[Any] | None = None, predicts: bool = False
-) -> keras.Model:
+    card: KerasCard, scope: AbstractContextManager[Any] | None = None, predicts: bool = False,
+    new_session: bool = True,
+) -> keras.Model:  # fmt: skip
     """The model, compiled; its first weights are the same for the same seed. Raises: UserError.
 
-    scope: in which it is built; a new session of Keras' begins before. predicts: nothing else is done with it, and it
-    stays as it is, compiled or not.
+    scope: in which it is built; new_session: of Keras' begins before, where names of layers are counted from the first.
+    predicts: nothing else is done with it, and it stays as it is, compiled or not.
     """
-    if not is_given(card.model.build, keras.Model):  # of a program's own models nothing may be cleared
+    if new_session and not is_given(card.model.build, keras.Model):  # of a program's own models nothing may be cleared
         keras.utils.clear_session()  # names carry counters: they are part of what files hold
     keras.utils.set_random_seed(card.seed)
     refuse_names(card)

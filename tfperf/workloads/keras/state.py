@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from tfperf.arrays import AnyArray, ArraysByName
+from tfperf.arrays import ArraysByName
 from tfperf.inputs.operations import find_stateful
 from tfperf.sources.user_errors import run_user_code
+from tfperf.train.snapshots import to_file_type
 from tfperf.workloads.keras.feeds import Feed
 
 COUNTER = re.compile(r"_\d+(?=/|$)")  # of layers, counted through a process
@@ -41,6 +41,7 @@ class ModelState:
         if validation is not None:
             make_test = validation.make_loop(model.test_step, "graph").get_program
             programs.append(run_user_code(make_test, "model: tracing its step of validation (test_step)", file))
+        self.log_names = [tuple(program.structured_outputs) for program in programs]  # of a step, and of a test step
         self._kinds = {kind for program in programs for kind in _list_kinds(program)}
         known = {id(variable.value): variable for variable in _list_variables(model)}
         captured = {id(variable): variable for program in programs for variable in _list_captured(program)}
@@ -76,12 +77,6 @@ def _list_captured(program: Any) -> list[tf.Variable]:
     """In the order of the program's inputs."""
     handles = {id(variable.handle): variable for variable in program.graph.variables}  # of a set: in no order
     return [handles[id(tensor)] for tensor in program.captured_inputs if id(tensor) in handles]
-
-
-def to_file_type(value: AnyArray) -> AnyArray:
-    """The array in one of NumPy's own types; those of less than 32 bits that NumPy lacks are exact in float32."""
-    array = np.asarray(value)
-    return array if array.dtype.kind in "biufc" else array.astype(np.float32)
 
 
 def _list_variables(model: keras.Model) -> list[keras.Variable]:

@@ -15,6 +15,7 @@ from tfperf.errors import RunDirectoryError, UserError
 from tfperf.sources.code import CodeReference
 from tfperf.sources.samples import Samples
 from tfperf.sources.user_errors import run_user_code
+from tfperf.train.snapshots import to_file_type
 from tfperf.workloads.keras.batch_shapes import find_misfit
 from tfperf.workloads.keras.callbacks import CallbackRunner, make_callbacks
 from tfperf.workloads.keras.card import KerasCard
@@ -23,7 +24,8 @@ from tfperf.workloads.keras.feeding import make_feed
 from tfperf.workloads.keras.feeds import Feed
 from tfperf.workloads.keras.inputs import TrainingData
 from tfperf.workloads.keras.loops import Logs, get_final_logs
-from tfperf.workloads.keras.state import ModelState, to_file_type
+from tfperf.workloads.keras.names import name_figure
+from tfperf.workloads.keras.state import ModelState
 from tfperf.workloads.keras.validation import EpochValidation
 
 T = TypeVar("T")
@@ -50,7 +52,7 @@ class KerasTraining:
         self.card, self.model, self._show_stage = card, model, show_stage
         train = card.train
         options = data.batch, train.steps_per_epoch, data.draw_order, show_stage
-        self.feed: Feed = run_user_code(lambda: make_feed(data.training, *options), "data", _find_file(card.data))
+        self.feed: Feed = run_user_code(lambda: make_feed(data.training, *options), "data", find_code_file(card.data))
         self.step = self.epoch = self.done = 0  # done: steps of the epoch
         self.is_over = False
         self.logs, self.history = Logs(), dict[str, list[float]]()
@@ -69,14 +71,14 @@ class KerasTraining:
             self.validation = run_user_code(
                 lambda: EpochValidation(card, model, data, self.callbacks, show_stage),
                 "data.validation",
-                _find_file(card.data),
+                find_code_file(card.data),
             )
         held = None if self.validation is None else self.validation.feed
         for key, feed, step in (("data", self.feed, "train_step"), ("data.validation", held, "test_step")):
             if feed is not None and (misfit := find_misfit(model, feed.read_first_batch(), step)) is not None:
                 raise UserError(f"{key}: {misfit}")
         self.state = self._run_user_code(
-            lambda: ModelState(model, self.feed, held, _find_file(card.model)), "tracing its step"
+            lambda: ModelState(model, self.feed, held, find_code_file(card.model)), "tracing its step"
         )
 
     @property
@@ -116,7 +118,7 @@ class KerasTraining:
 
     def _run_user_code(self, call: Callable[[], T], what: str) -> T:
         """What a call gives that runs the model. Raises: UserCodeError for what it raises."""
-        found: T = run_user_code(call, f"model: {what}", _find_file(self.card.model))
+        found: T = run_user_code(call, f"model: {what}", find_code_file(self.card.model))
         return found
 
     def warm_up(self) -> None:
@@ -184,7 +186,7 @@ class KerasTraining:
             )
             logs |= {f"val_{key}": value for key, value in found.items()}
         logs |= self._time("callbacks", lambda: self.callbacks.end_epoch(epoch, logs))
-        named = {_name_figure(key): value for key, value in logs.items()}
+        named = {name_figure(key): value for key, value in logs.items()}
         for name in {**self.history, **named}:  # one that an epoch lacks is nan, so that all are as long
             self.history.setdefault(name, [np.nan] * epoch).append(named.get(name, np.nan))
         monitored = logs.get(self.monitored)
@@ -260,16 +262,6 @@ class KerasTraining:
         del self.loop, self.validation, self.feed
 
 
-def _name_figure(key: str) -> str:
-    """The name of a loss or metric in files, which have names of their own for a place in a folder.
-
-    >>> _name_figure("deep/er"), _name_figure("."), _name_figure("loss")
-    ('deep:er', '.:', 'loss')
-    """
-    name = key.replace("/", ":")
-    return name if name.strip(".") else f"{name}:"
-
-
-def _find_file(source: Any) -> Path | None:
+def find_code_file(source: Any) -> Path | None:
     """The file of the user's function."""
     return None if source.build is None else CodeReference.parse(source.build).file

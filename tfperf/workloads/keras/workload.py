@@ -19,6 +19,7 @@ from tfperf.workloads.job import Session
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.card_files import check_functions, hash_files
 from tfperf.workloads.keras.kind import KIND, NAME
+from tfperf.workloads.replica_chunks import ReplicaChunk
 from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.keras.input_trial import KerasInputTrial, KerasLoader
     from tfperf.workloads.keras.inputs import TrainingData
     from tfperf.workloads.keras.memory import KerasMemoryTrial
+    from tfperf.workloads.keras.replicas.fit import EnsembleFit
     from tfperf.workloads.keras.result import KerasResult
     from tfperf.workloads.keras.step_tracer import KerasStepTracer
     from tfperf.workloads.keras.training import KerasTraining
@@ -42,6 +44,8 @@ class KerasWorkload(Workload[KerasCard]):
 
     protocol = 1
     name = NAME
+    own_type = ReplicaChunk | dict[str, Any]  # of replicas, and of a model alone
+    has_replicas = True
     own_files = ("model.keras", "best.keras", "weights.h5", "callbacks/")
     title = "Keras model"
     batch_key = "data.batch"
@@ -100,15 +104,16 @@ class KerasWorkload(Workload[KerasCard]):
 
         return describe_build(card, show_stage)
 
-    def build_job(self, card: KerasCard, session: Session[Any]) -> "KerasFit":
-        """A training of the model."""
+    def build_job(self, card: KerasCard, session: Session[Any]) -> "KerasFit | EnsembleFit":
+        """A training of the model, or of replicas of it."""
         from tfperf.measure.loading import speed_up_import
 
         session.progress.show_stage("importing TensorFlow")
         with session.watch.measure_stage("import"), speed_up_import():
             from tfperf.workloads.keras.fit import KerasFit
+            from tfperf.workloads.keras.replicas.fit import EnsembleFit
 
-        return KerasFit(card, session)
+        return EnsembleFit(card, session) if card.replicas else KerasFit(card, session)
 
     def make_table(self, summary: Mapping[str, Any]) -> str:
         """Losses, times, what was chosen."""

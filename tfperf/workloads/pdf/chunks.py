@@ -120,14 +120,3 @@ def choose_chunk_size(card: Card, build_problem: Callable[[], Problem], total: i
     if estimate_footprint(card, one, quick=True).estimate_peak_bytes(total, total) <= budget:
         return total
     return estimate_footprint(card, one).count_fitting(budget, total)
-
-
-def split(total: int, most: int) -> list[slice]:
-    """The fewest chunks of at most `most` of `total` rows, all of nearly the same size.
-
-    >>> split(10, 4)
-    [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
-    """
-    count = ceil(total / most)
-    ends = [total * i // count for i in range(count + 1)]
-    return [slice(a, b) for a, b in pairwise(ends)]

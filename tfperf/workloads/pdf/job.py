@@ -21,19 +21,19 @@ from tfperf.workloads.pdf.data.pack import read_pack_attributes
 from tfperf.workloads.pdf.inputs import average_pdf, read_inputs
 from tfperf.workloads.pdf.kind import EXACT, T0
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
-from tfperf.workloads.pdf.parts import (
+from tfperf.workloads.pdf.progress import describe_chunk, describe_replicas
+from tfperf.workloads.pdf.report.pool import DrawingPool
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.failed import list_failed_replicas
+from tfperf.workloads.pdf.results.record import FitResult
+from tfperf.workloads.pdf.summary import summarise
+from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart, refuse_missing_chunks
+from tfperf.workloads.replica_parts import (
     group_neighbours,
-    list_failed_replicas,
     list_new_replicas,
     make_parts,
     refuse_other_replicas,
 )
-from tfperf.workloads.pdf.progress import describe_chunk, describe_replicas
-from tfperf.workloads.pdf.replicas import ReplicaChunk, ReplicaPart, refuse_missing_chunks
-from tfperf.workloads.pdf.report.pool import DrawingPool
-from tfperf.workloads.pdf.results import store
-from tfperf.workloads.pdf.results.record import FitResult
-from tfperf.workloads.pdf.summary import summarise
 
 if TYPE_CHECKING:
     from tfperf.workloads.pdf.training import TrainedPart

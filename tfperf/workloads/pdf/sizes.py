@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.measure.environment import read_memory_bytes
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.chunks import choose_chunk_size, count_parameters, estimate_footprint, split
+from tfperf.workloads.pdf.chunks import choose_chunk_size, count_parameters, estimate_footprint
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import build_problem
+from tfperf.workloads.replica_parts import split
 
 
 @dataclass(frozen=True, kw_only=True)

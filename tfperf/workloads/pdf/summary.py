@@ -8,8 +8,8 @@ from typing import Any
 from tfperf.measure.clock import compute_quartiles
 from tfperf.measure.environment import list_versions, measure_peak_rss_bytes
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.replicas import ReplicaPart
 from tfperf.workloads.pdf.results.record import CONVERGED, FitResult
+from tfperf.workloads.replica_chunks import ReplicaPart
 
 
 def summarise(

@@ -14,10 +14,10 @@ from tfperf.workloads.pdf.inputs import average_pdf, read_inputs
 from tfperf.workloads.pdf.kind import KIND, NAME, T0
 from tfperf.workloads.pdf.mean_results import evaluate_survivors
 from tfperf.workloads.pdf.operators.problem import build_problem
-from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.postfit import read_survivors
 from tfperf.workloads.pdf.results.record import FitResult
+from tfperf.workloads.replica_chunks import ReplicaChunk
 
 MOST_BYTES = 2**20  # of a card that was written
 

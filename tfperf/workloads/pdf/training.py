@@ -32,10 +32,10 @@ from tfperf.workloads.pdf.cores import measure_cores
 from tfperf.workloads.pdf.evaluate import TrainingOutcome, decode_statuses
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Chi2Form
 from tfperf.workloads.pdf.operators.problem import Problem
-from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, list_sibling_chunks
 from tfperf.workloads.pdf.results.record import ReplicaHistory
 from tfperf.workloads.pdf.stack import PDFStackFactory
 from tfperf.workloads.pdf.tolerance import Chi2Check
+from tfperf.workloads.replica_chunks import ReplicaPart, ReplicaRun, list_sibling_chunks
 
 LOGGER = logging.getLogger(__name__)
 

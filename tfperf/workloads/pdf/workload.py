@@ -10,7 +10,7 @@ from tfperf.runcard.kinds import CardKind
 from tfperf.workloads.job import Session
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.kind import EXACT, KIND, NAME, POSTFIT, T0
-from tfperf.workloads.pdf.replicas import ReplicaChunk
+from tfperf.workloads.replica_chunks import ReplicaChunk
 from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.state import Part, RunState, read_state, write_state
 from tfperf.workloads.options import parse_replicas
-from tfperf.workloads.pdf.parts import MOST_CHUNKS, make_parts
-from tfperf.workloads.pdf.replicas import ReplicaChunk, refuse_missing_chunks
+from tfperf.workloads.replica_chunks import ReplicaChunk, refuse_missing_chunks
+from tfperf.workloads.replica_parts import MOST_CHUNKS, make_parts
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,14 @@
 """Parts of a run of replicas: those of a new run, replicas that are added, failed ones that are tried again."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
 
 from tfperf.errors import CardError, RunDirectoryError
-from tfperf.results.contents import CARD, RESULTS
+from tfperf.results.contents import CARD
 from tfperf.results.state import RunState, make_key
-from tfperf.workloads.pdf.chunks import split
-from tfperf.workloads.pdf.replicas import ReplicaChunk, ReplicaPart
-from tfperf.workloads.pdf.results import store
-from tfperf.workloads.pdf.results.record import CONVERGED
+from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart
 
 MOST_CHUNKS = 5000  # of which run.json still is a text that is read
 
@@ -25,13 +24,6 @@ def make_parts(ids: Sequence[int], attempts: Sequence[int], choose_size: Callabl
         ReplicaPart(ReplicaChunk(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(chunks)), make_key())
         for i, rows in enumerate(chunks, 1)
     ]
-
-
-def list_failed_replicas(path: Path) -> tuple[list[int], list[int]]:
-    """Ids of the replicas that failed, and the attempts that are due."""
-    replicas = store.read(path / RESULTS).replicas
-    rows = [i for i, status in enumerate(replicas.status) if status not in CONVERGED]
-    return [int(replicas.id[i]) for i in rows], [int(replicas.attempt[i]) + 1 for i in rows]
 
 
 def list_new_replicas(path: Path, ids: tuple[int, ...], state: RunState[ReplicaChunk]) -> tuple[list[int], list[int]]:
@@ -66,3 +58,14 @@ def group_neighbours(ids: Sequence[int]) -> list[tuple[int, ...]]:
         else:
             groups.append([number])
     return [tuple(one) for one in groups]
+
+
+def split(total: int, most: int) -> list[slice]:
+    """The fewest chunks of at most `most` of `total` rows, all of nearly the same size.
+
+    >>> split(10, 4)
+    [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
+    """
+    count = ceil(total / most)
+    ends = [total * i // count for i in range(count + 1)]
+    return [slice(a, b) for a, b in pairwise(ends)]

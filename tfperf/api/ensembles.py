@@ -1,0 +1,87 @@
+"""`tfperf.ensemble`: independent copies of any Keras model, trained in one program."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfperf.api.fitting import fit as fit_model
+from tfperf.errors import CardError
+from tfperf.workloads.options import Options, parse_replicas
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Copies of a model that are still to be trained, see `tfperf.ensemble`."""
+
+    model: Any
+    settings: Mapping[str, Any] = field(default_factory=dict)  # by full keys of a card
+
+    def fit(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        epochs: int,
+        batch_size: int = 32,
+        validation: Any = None,
+        sample_weight: Any = None,
+        callbacks: Sequence[Any] | None = None,
+        run: Path | str | None = None,
+        keys: Mapping[str, Any] | None = None,
+        options: Options | None = None,
+        quiet: bool = True,
+    ) -> Any:
+        """Train all copies, each as if alone, and return the record: predictions, bands, plain models.
+
+        x, y, sample_weight: arrays, or dicts or tuples of them; or x alone a function that returns (x, y), or a file.
+        validation: a share of the samples, the last ones, or (x, y). run: the run directory; None: only the record
+        remains. keys: further keys of a card, by their full names.
+
+        Raises: UserError for a faulty model, data or directory; Interrupted when a signal stopped the training after a
+        checkpoint.
+        """
+        if sample_weight is not None and y is None:
+            raise CardError("sample_weight: needs y")
+        parts = [x, y, sample_weight]
+        data = x if y is None else tuple(parts[: 3 if sample_weight is not None else 2])
+        named = {**self.settings, **(keys or {})}
+        return fit_model(
+            self.model, data, run, epochs=epochs, batch=batch_size, validation=validation, callbacks=callbacks,
+            keys=named, options=options, quiet=quiet,
+        )  # fmt: skip
+
+
+def ensemble(
+    model: Any,
+    *,
+    replicas: int | str,
+    seed: int = 0,
+    data: Any = "all",
+    learning_rate: float | Sequence[float] | None = None,
+    loss_weight: float | Sequence[float] | None = None,
+    patience: int | None = None,
+    same_start: bool = False,
+    form: str = "auto",
+) -> Ensemble:
+    """R independent copies of a Keras model, to be trained in one program.
+
+    model: a function that returns a keras.Model, `file.py:function`, or with same_start a keras.Model or a .keras file.
+    replicas: how many, or a range of ids ("101-200"): what replica 17 becomes depends on its id and the seed alone.
+    data: "all"; "bootstrap": as many samples, drawn with replacement; or masks, bool (R, N). learning_rate and
+    loss_weight: a number, or one for each. patience: validations without a better loss after which a replica stops.
+
+    Example:
+        fit = tfperf.ensemble(build_model, replicas=50, data="bootstrap", patience=20).fit(x, y, epochs=200,
+                                                                                         validation=0.25)
+        fit.mean(x), fit.std(x), fit.quantiles(x, [0.16, 0.84]), fit.model(17)
+
+    Raises: CardError.
+    """
+    ids = replicas if isinstance(replicas, int) else parse_replicas(replicas) and replicas
+    settings = {
+        "replicas": ids, "seed": seed, "ensemble.data": data, "ensemble.learning_rate": learning_rate,
+        "ensemble.loss_weight": loss_weight, "ensemble.patience": patience, "ensemble.same_start": same_start,
+        "engine.form": form,
+    }  # fmt: skip
+    return Ensemble(model, {key: value for key, value in settings.items() if value is not None})

@@ -1,0 +1,163 @@
+"""The fit of replicas of a Keras model: parts, results, report."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.clock import compute_quartiles
+from tfperf.report.progress import make_status_display
+from tfperf.report.sections import write_json, write_text
+from tfperf.results.contents import PAGE, RESULTS, STATE
+from tfperf.results.state import RunState
+from tfperf.sources.given import ORIGIN
+from tfperf.workloads.job import FinishedFit, Job, Session
+from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.card_files import hash_files
+from tfperf.workloads.keras.inputs import read_data
+from tfperf.workloads.keras.models import count_parameters, digest_model
+from tfperf.workloads.keras.replicas import outcome as outcomes
+from tfperf.workloads.keras.replicas.members import Members, check_data
+from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
+from tfperf.workloads.keras.replicas.page import render_report
+from tfperf.workloads.keras.replicas.result import EnsembleResult
+from tfperf.workloads.keras.replicas.training import TrainedMembers, describe_progress, train_members
+from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart, refuse_missing_chunks
+from tfperf.workloads.replica_parts import list_new_replicas, make_parts, refuse_other_replicas
+
+LOGGER = logging.getLogger(__name__)
+
+
+class EnsembleFit(Job[KerasCard, ReplicaChunk]):
+    """Replicas trained chunk after chunk; their best weights and histories in results.h5, curves in report.html."""
+
+    extension_hint = "--replicas adds to it, "
+
+    def __init__(self, card: KerasCard, session: Session[ReplicaChunk]) -> None:
+        super().__init__(card, session)
+        self.run, self.options, self.hashes = session.run, session.options, hash_files(card)
+        with session.watch.measure_stage("data"):
+            self.data = read_data(card)
+            check_data(card, self.data)
+            self.hashes |= self.data.hash_arrays()
+        session.progress.show_stage("building the model")
+        with session.watch.measure_stage("build"):
+            members = self._make_members(self._ids[:1], [self.options.attempt])
+            self.template = members.build_template(members.draw_batches())
+            if (card.model.build or "").startswith(ORIGIN) and (digest := digest_model(self.template.model)):
+                self.hashes |= {"the model": digest}  # no file tells of it
+        if draws := self.template.unkept_draws:
+            what = f"the step draws by {', '.join(draws)}, whose state is no variable"
+            session.progress.say(f"warning: replicas are not independent, nor is a resumed run the same: {what}")
+        self.seconds_per_step: list[float] = []
+        self.found: EnsembleOutcome
+
+    @cached_property
+    def _ids(self) -> Sequence[int]:
+        return self.options.replicas or self.card.replicas or ()
+
+    def _make_members(self, ids: Sequence[int], attempts: Sequence[int]) -> Members:
+        return Members(self.card, self.data, ids, attempts)
+
+    def make_first_parts(self) -> list[ReplicaPart]:
+        """The replicas of the options, else the card's."""
+        return make_parts(self._ids, [self.options.attempt] * len(self._ids), self._choose_chunk_size)
+
+    def make_run_card(self) -> KerasCard:
+        """The card with the replicas of the options."""
+        return replace(self.card, replicas=tuple(self._ids))
+
+    def refuse_damaged(self, state: RunState[ReplicaChunk]) -> None:
+        """RunDirectoryError where a chunk is missing, or the run has no replicas."""
+        if not all(isinstance(part.own, ReplicaChunk) for part in state.parts):
+            raise RunDirectoryError(f"{self.run.path / STATE}: damaged: a part without replicas")
+        refuse_missing_chunks(self.run.path, state)
+
+    def refuse_others(self, state: RunState[ReplicaChunk]) -> None:
+        """RunDirectoryError for other replicas than the run began with."""
+        refuse_other_replicas(self.run.path, tuple(self._ids), state)
+
+    def make_more_parts(self, state: RunState[ReplicaChunk]) -> list[ReplicaPart]:
+        """Those that failed, once more, or new ones."""
+        if self.options.retry_failed:
+            table = outcomes.read(self.run.path / RESULTS).replicas
+            rows = np.flatnonzero(~table.is_usable)
+            ids, attempts = table.id[rows].tolist(), (table.attempt[rows] + 1).tolist()
+        else:
+            ids, attempts = list_new_replicas(self.run.path, self.options.replicas, state)
+        LOGGER.info("%d replicas are %s", len(ids), "tried again" if self.options.retry_failed else "added")
+        return make_parts(ids, attempts, self._choose_chunk_size) if ids else []
+
+    def _choose_chunk_size(self, total: int) -> int:
+        return total
+
+    def fit_part(self, part: ReplicaPart, parts: Sequence[ReplicaPart]) -> None:
+        """Train one part and write its results with those of the parts before."""
+        progress, watch = self.session.progress, self.session.watch
+        members = self._make_members(part.own.ids, part.own.attempts)
+        with watch.measure_stage("build"):
+            factory = members.build_factory(self.template, members.draw_batches(), progress.show_stage)
+        show = make_status_display(progress, describe_progress(self.template.monitored))
+        trained = train_members(self.session, self.card, part, factory, show)
+        self.seconds_per_step += trained.seconds_per_step
+        progress.show_stage("writing results and report")
+        with watch.measure_stage("write"):
+            there = self.run.has_finished_parts()
+            identity = self.run.loaded_state.identity
+            before = outcomes.read(self.run.path / RESULTS, identity) if there else None
+            self.found = self._make_outcome(trained, parts, before)
+            outcomes.write(self.run.path / RESULTS, self.found, identity)
+            if part is parts[-1]:
+                title = self.card.title or self.card.workload
+                write_text(self.run.path / PAGE, render_report(title, self.found))
+        if part is parts[-1]:
+            self.found = replace(self.found, summary=self._summarise(self.found, parts))  # with the time of writing
+            write_json(self.run.path, self.found.summary)
+
+    def _make_outcome(
+        self, trained: TrainedMembers, parts: Sequence[ReplicaPart], before: EnsembleOutcome | None
+    ) -> EnsembleOutcome:
+        found = trained.make_outcome(self.card.title, self.template)
+        if before is not None:
+            found = outcomes.merge(before, found)
+        return replace(found, summary=self._summarise(found, parts))
+
+    def _summarise(self, found: EnsembleOutcome, parts: Sequence[ReplicaPart]) -> dict[str, Any]:
+        """report.json."""
+        table, monitored = found.replicas, self.template.monitored
+        good = table.is_usable
+        best = np.nanmin(np.where(np.isfinite(found.history[monitored]), found.history[monitored], np.inf), axis=0)
+        return {
+            "replicas": {
+                "total": len(table.id), "usable": int(good.sum()), "failed": table.id[~good].tolist(),
+                "by_status": {name: table.status.count(name) for name in outcomes.STATUSES if name in table.status},
+            },
+            "monitored": monitored, "best": _describe_values(best[good]),
+            "epochs": _describe_values(table.stop_epoch[good]), "steps_per_epoch": self.template.epoch,
+            "parameters": count_parameters(self.template.model), "samples": len(self.data.training),  # type: ignore[arg-type]
+            "batch": self.template.batch, "choices": parts[-1].choices,
+            "ms_per_step": compute_quartiles(self.seconds_per_step),
+            "resumed_from_steps": [step for part in parts for step in part.resumed_from_steps],
+            "seconds": self.session.watch.sum_seconds(), "not_bit_exact": list(self.template.unkept_draws),
+        }  # fmt: skip
+
+    def make_finished(self) -> FinishedFit:
+        """The record, which is complete where no replica has failed."""
+        result = EnsembleResult(self.found, self.run.path, self.template.model)
+        return FinishedFit(result, self.found.summary, not self.found.summary["replicas"]["failed"])
+
+    def read_finished(self) -> FinishedFit:
+        """The record from the disk."""
+        found = outcomes.read(self.run.path / RESULTS, self.run.loaded_state.identity)
+        return FinishedFit(EnsembleResult(found, self.run.path, self.template.model), found.summary)
+
+
+def _describe_values(values: Any) -> dict[str, float | None]:
+    """Quartiles and ends; None where there is nothing."""
+    names = ("least", "q1", "median", "q3", "most")
+    ends = np.percentile(values, [0, 25, 50, 75, 100]).tolist() if len(values) else [None] * 5
+    return dict(zip(names, ends, strict=True))

@@ -1,0 +1,134 @@
+"""The record of a trained ensemble: predictions of its replicas, plain models, one file that holds all.
+
+R replicas, N samples; "..." is the shape of a model's output.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfperf.arrays import AnyArray, Float64Array
+from tfperf.errors import UserError
+from tfperf.report.numbers import format_figure
+from tfperf.results.contents import RESULTS
+from tfperf.results.tables import make_frame
+from tfperf.sources.models import load_model
+from tfperf.workloads.keras.replicas import outcome as outcomes
+from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome, ReplicaTable
+from tfperf.workloads.keras.replicas.predicting import list_weights, predict_replicas
+
+BATCH = 256  # samples of a call
+
+
+@dataclass(frozen=True, repr=False)
+class EnsembleResult:
+    """What a fit of replicas has found; all of it is of each replica's best weights, by the loss that is monitored.
+
+    summary: report.json; replicas: a row for each; history: each loss and metric (E, R) after each of E epochs, nan
+    once a replica had stopped; path: of the run or file, None where it is gone.
+    """
+
+    outcome: EnsembleOutcome = field(compare=False)
+    path: Path | None = None
+    template: Any = field(default=None, compare=False)  # a model like each replica's, where this process has it
+
+    def __repr__(self) -> str:
+        count, best = self.summary["replicas"], self.summary["best"]["median"]
+        told = "n/a" if best is None else format_figure(best)
+        return f"EnsembleResult({count['usable']} of {count['total']} replicas, {self.summary['monitored']}={told})"
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """report.json."""
+        return self.outcome.summary
+
+    @property
+    def replicas(self) -> ReplicaTable:
+        """Ids, seeds, attempts, statuses, best and last epochs (R)."""
+        return self.outcome.replicas
+
+    @property
+    def history(self) -> Mapping[str, Float64Array]:
+        """Each loss and metric (E, R)."""
+        return self.outcome.history
+
+    def predict(self, x: Any, batch_size: int = BATCH) -> Any:
+        """What each replica predicts (R, N, ...), in the order of `replicas`; nan of one that broke before its first
+        epoch's end. A dict or tuple of such arrays where the model has several outputs.
+        """
+        return predict_replicas(self._get_template(), self.outcome.weights, x, batch_size)
+
+    def mean(self, x: Any, batch_size: int = BATCH) -> Any:
+        """The mean over the replicas that did not break (N, ...)."""
+        return self._reduce(x, batch_size, lambda values: values.mean(axis=0))
+
+    def std(self, x: Any, batch_size: int = BATCH) -> Any:
+        """The standard deviation over these replicas (N, ...), with R - 1 below the sum. Raises: UserError for one."""
+        if self.replicas.is_usable.sum() < 2:
+            raise UserError("std: of one replica there is no deviation; fit two at least")
+        return self._reduce(x, batch_size, lambda values: values.std(axis=0, ddof=1))
+
+    def quantiles(self, x: Any, levels: Sequence[float], batch_size: int = BATCH) -> Any:
+        """Quantiles over these replicas (len(levels), N, ...). Raises: UserError for levels outside 0 to 1."""
+        asked = np.asarray(levels, float)
+        if asked.ndim != 1 or not asked.size or not np.all((asked >= 0) & (asked <= 1)):
+            raise UserError(f"quantiles: got levels {levels!r:.200}; must be numbers from 0 to 1")
+        return self._reduce(x, batch_size, lambda values: np.quantile(values, asked, axis=0))
+
+    def _reduce(self, x: Any, batch_size: int, reduce: Callable[[AnyArray], AnyArray]) -> Any:
+        good = self.replicas.is_usable
+        if not good.any():
+            raise UserError("all replicas broke: there is nothing to predict with")
+        weights = {name: values[good] for name, values in self.outcome.weights.items()}
+        found = predict_replicas(self._get_template(), weights, x, batch_size)
+        return keras.tree.map_structure(lambda one: reduce(one.astype(np.float64)).astype(one.dtype), found)
+
+    def model(self, replica: int) -> keras.Model:
+        """A plain Keras model with the best weights of a replica, by its id. Raises: UserError for one there is not."""
+        ids = self.replicas.id
+        if replica not in ids:
+            raise UserError(f"model: got replica {replica}; there are {ids[0]} to {ids[-1]}, {len(ids)} in all")
+        row = int(np.flatnonzero(ids == replica)[0])
+        found = self._make_model()
+        for variable, values in zip(list_weights(found), self.outcome.weights.values(), strict=True):
+            variable.assign(values[row])
+        return found
+
+    def _get_template(self) -> keras.Model:
+        return self._make_model() if self.template is None else self.template
+
+    def _make_model(self) -> keras.Model:
+        if self.outcome.model:
+            with TemporaryDirectory(prefix="tfperf-") as folder:
+                path = Path(folder) / "model.keras"
+                path.write_bytes(self.outcome.model)
+                return load_model(path, "model", dict(self.custom_objects))
+        if self.template is not None:
+            return keras.models.clone_model(self.template)
+        raise UserError("the model cannot be saved by Keras, and so not be built from this file")
+
+    custom_objects: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame with a row for each replica. Raises: UserError without pandas."""
+        table = self.replicas
+        frame = make_frame({name: getattr(table, name) for name in outcomes.INTEGERS} | {"status": table.status})
+        return frame.set_index("id")
+
+    def save(self, path: Path | str) -> Path:
+        """Write all to one file, which `tfperf.load` reads; returns its path. Raises: StorageError."""
+        target = Path(path)
+        if not self.outcome.model:
+            raise UserError(f"save: {target}: Keras cannot save the model, so a file could not be read; keep the run")
+        outcomes.write(target, self.outcome)
+        return target
+
+
+def read_result(folder: Path, template: Any = None) -> EnsembleResult:
+    """The record of a finished run. Raises: RunDirectoryError."""
+    return EnsembleResult(outcomes.read(folder / RESULTS), folder, template)

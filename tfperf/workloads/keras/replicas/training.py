@@ -1,0 +1,152 @@
+"""Training of one part of an ensemble: choices, checkpoints, signals. R replicas."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from tfperf.arrays import ReplicaWeights, Snapshot
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.environment import count_cores
+from tfperf.report.numbers import format_figure
+from tfperf.results.contents import STATE
+from tfperf.train.choices import Choices
+from tfperf.train.choosing import choose
+from tfperf.train.cores import Cores
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import PlainForms
+from tfperf.train.machine import make_machine_record
+from tfperf.train.parts import make_checkpoints, resume, warn_of_change
+from tfperf.train.retirement import Retirement
+from tfperf.train.settings import Settings
+from tfperf.train.stopping import ReplicaState
+from tfperf.train.trainer import EnsembleProgress, MetricHistory, Trainer
+from tfperf.workloads.job import Session
+from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.files import find_unsavable, write_model
+from tfperf.workloads.keras.names import name_figure
+from tfperf.workloads.keras.replicas.factory import KerasFactory
+from tfperf.workloads.keras.replicas.outcome import ALL_EPOCHS, QUARANTINED, STOPPED, EnsembleOutcome, ReplicaTable
+from tfperf.workloads.keras.replicas.template import ModelTemplate
+from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart
+
+LOGGER = logging.getLogger(__name__)
+LANES = PlainForms(("lanes",), ("plain",))
+
+
+@dataclass(frozen=True)
+class TrainedMembers:
+    """One part at its end."""
+
+    part: ReplicaPart
+    state: Snapshot
+    weights: ReplicaWeights
+    history: MetricHistory
+    seeds: list[int]
+    step: int
+    seconds_per_step: list[float]  # of each call
+
+    def make_outcome(self, title: str, template: ModelTemplate) -> EnsembleOutcome:
+        """What is kept of it; its report is still to be written."""
+        own, state, epoch = self.part.own, self.state["stopping/state"], template.epoch
+        words = {
+            ReplicaState.RUNNING: ALL_EPOCHS, ReplicaState.STOPPED: STOPPED, ReplicaState.QUARANTINED: QUARANTINED
+        }  # fmt: skip
+        stop = np.where(state == ReplicaState.RUNNING, self.step, self.state["stopping/stop_step"])
+        table = ReplicaTable(
+            id=np.array(own.ids, np.int64), seed=np.array(self.seeds, np.int64),
+            attempt=np.array(own.attempts, np.int64),
+            best_epoch=np.maximum(self.state["stopping/best_step"], 0) // epoch, stop_epoch=stop // epoch,
+            status=tuple(words[ReplicaState(int(one))] for one in state),
+        )  # fmt: skip
+        history = {name_figure(name): values for name, values in self.history.metrics.items()}
+        return EnsembleOutcome(title, table, self.weights, history, _save_model(template), {})
+
+
+def _save_model(template: ModelTemplate) -> bytes:
+    """The bytes of a .keras file; empty where Keras cannot save the model."""
+    if find_unsavable(template.model) is not None:
+        return b""
+    with TemporaryDirectory(prefix="tfperf-") as folder:
+        path = Path(folder) / "model.keras"
+        write_model(template.model, path)
+        return path.read_bytes()
+
+
+def make_settings(card: KerasCard, epoch: int) -> Settings:
+    """What a card says of the training, in the engine's words; epoch: its steps."""
+    steps = (card.train.epochs or 1) * epoch
+    patience = card.ensemble.patience
+    return Settings(
+        steps=steps, patience=steps + 1 if patience is None else patience * epoch,
+        steps_per_call=card.train.steps_per_call, checkpoint_every=card.train.checkpoint_every,
+        xla=bool(card.engine.xla) if isinstance(card.engine.xla, bool) else "auto",
+    )  # fmt: skip
+
+
+def train_members(
+    session: Session[ReplicaChunk], card: KerasCard, part: ReplicaPart, factory: KerasFactory,
+    show: Callable[[EnsembleProgress], None],
+) -> TrainedMembers:  # fmt: skip
+    """Train the part's replicas to the end, from its newest checkpoint where there is one.
+
+    Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
+    """
+    run, watch, progress = session.run, session.watch, session.progress
+    settings, cores = make_settings(card, factory.template.epoch), Cores(count_cores(), factory.replicas)
+    with watch.measure_stage("build"):
+        form = LANES.make("lanes", "plain")
+        ensemble = Ensemble(settings, factory, form, cores.stacks, cores.threads)
+    with watch.measure_stage("compile"):
+        choices = _decide(session, part, ensemble, cores)
+        retirement = Retirement(ensemble.layout, settings.steps, (), 0.0)  # a lane that has stopped takes no steps
+        trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, make_checkpoints(run, part))
+        resume(run, part, trainer, progress.say)
+        ensemble.warm_up(choices.xla, False, progress.show_stage)
+    progress.show_stage("training")
+    with watch.measure_stage("train"):
+        trainer.train(session.signals, show)
+    part.own.stacks = list(ensemble.sizes)
+    seconds = [one for several in trainer.seconds_per_step.values() for one in several]
+    found = TrainedMembers(
+        part, ensemble.gather_state(), ensemble.get_best_weights(), trainer.make_history(),
+        [one.seed for one in factory.batches], ensemble.step, seconds,
+    )  # fmt: skip
+    ensemble.close()
+    return found
+
+
+def _decide(session: Session[ReplicaChunk], part: ReplicaPart, ensemble: Ensemble, cores: Cores) -> Choices:
+    """Choices of the part: those known, or made now; written before the first step."""
+    run, progress = session.run, session.progress
+    here = make_machine_record(cores.threads)
+    if part.choices:
+        warn_of_change(part, here, progress.say)
+        try:
+            return Choices.from_dict(part.choices, LANES.names, LANES.layouts)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
+    choices = choose(ensemble, LANES, cores, progress.show_stage)
+    LOGGER.info("choices measured now: %s", choices.describe())
+    part.choices, part.machine = choices.to_dict(), here
+    make_checkpoints(run, part).clear()  # of a part that is done
+    run.save_state()
+    return choices
+
+
+def describe_progress(monitored: str) -> Callable[[EnsembleProgress], str]:
+    """What a line says of replicas; monitored: the loss that is shown of each."""
+
+    def describe(status: EnsembleProgress) -> str:
+        losses = status.latest[np.isfinite(status.latest)]
+        told = ""
+        if len(losses):
+            low, middle, high = (format_figure(one) for one in np.percentile(losses, [16, 50, 84]))
+            told = f", {monitored} {middle} [{low}, {high}]"
+        broken = f", {status.quarantined} quarantined" if status.quarantined else ""
+        return f"{status.steps_per_second:.0f} steps/s{told}, {status.running} running{broken}"
+
+    return describe
