@@ -10,6 +10,7 @@ from tfperf.api.fitting import is_card
 from tfperf.api.given_cards import refuse_output
 from tfperf.api.records import ComparisonResult, ProfileResult, SweepResult
 from tfperf.errors import RunDirectoryError
+from tfperf.results.contents import RESULTS
 from tfperf.results.rundir import has_run
 
 
@@ -75,19 +76,25 @@ def compare(*folders: Path | str) -> ComparisonResult:
     return ComparisonResult(compare_folders([Path(folder) for folder in folders]))
 
 
-def load(folder: Path | str) -> Any:
+def load(folder: Path | str, *, custom_objects: Mapping[str, Any] | None = None) -> Any:
     """The record of a finished run or sweep, as `tfperf.fit` or `tfperf.sweep` returned it, or that it saved.
 
-    Raises: RunDirectoryError for a folder that is none of these, not finished or damaged.
+    A file is an ensemble that was saved; custom_objects: the classes and functions of your own that its model has, by
+    name. Raises: RunDirectoryError for what is none of these, not finished or damaged.
     """
     from tfperf.study.sweep_folder import FILE, read_report
     from tfperf.workloads.cards import read_workload_name
+    from tfperf.workloads.keras.replicas.outcome import is_ensemble
     from tfperf.workloads.keras.result import HISTORY, read_saved
     from tfperf.workloads.registry import WORKLOADS
 
     if not isinstance(folder, str | os.PathLike):
-        raise RunDirectoryError(f"load: got {type(folder).__name__}; must be the path of a folder")
+        raise RunDirectoryError(f"load: got {type(folder).__name__}; must be the path of a folder or file")
     path = Path(folder)
+    if path.is_file() or is_ensemble(path / RESULTS):
+        from tfperf.workloads.keras.replicas.result import read_ensemble
+
+        return read_ensemble(path, custom_objects)
     if has_run(path):
         return WORKLOADS.get(read_workload_name(path)).read_result(path)
     if (path / FILE).is_file():

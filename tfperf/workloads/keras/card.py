@@ -1,6 +1,6 @@
 """The configuration of a training of any Keras model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -166,7 +166,7 @@ class KerasCard(BaseCard):
 
     @model_validator(mode="after")
     def _refuse_faults(self) -> Self:
-        refuse(self._check_ensemble() if self.replicas else self._check_single())
+        refuse(list_ensemble_faults(self, self.replicas) if self.replicas else self._check_single())
         return self
 
     def _check_single(self) -> Iterator[Fault]:
@@ -175,20 +175,22 @@ class KerasCard(BaseCard):
         if self.engine.form != "auto":
             yield Fault("engine.form", self.engine.form, "must be left out without replicas")
 
-    def _check_ensemble(self) -> Iterator[Fault]:
-        what = "must be left out with replicas"
-        if isinstance(self.engine.xla, str) and self.engine.xla != "auto":
-            yield Fault("engine.xla", self.engine.xla, "must be auto, true or false with replicas")
-        if self.train.steps is not None:
-            yield Fault("train.steps", self.train.steps, f"{what}, which train for epochs")
-        if self.train.callbacks:
-            yield Fault("train.callbacks", None, f"{what}; ensemble.patience stops them one by one")
-        if self.data.batch == "auto":
-            yield Fault("data.batch", "auto", "must be a number with replicas")
-        if self.data.input is not None:
-            yield Fault("data.input", None, what)
-        count = len(self.replicas or ())
-        for key in ("learning_rate", "loss_weight"):
-            given = getattr(self.ensemble, key)
-            if isinstance(given, tuple) and len(given) != count:
-                yield Fault(f"ensemble.{key}", len(given), f"must have as many values as there are replicas: {count}")
+
+def list_ensemble_faults(card: KerasCard, ids: Sequence[int]) -> Iterator[Fault]:
+    """What a card says that these replicas cannot have, by full keys."""
+    what = "must be left out with replicas"
+    if isinstance(card.engine.xla, str) and card.engine.xla != "auto":
+        yield Fault("engine.xla", card.engine.xla, "must be auto, true or false with replicas")
+    if card.train.steps is not None:
+        yield Fault("train.steps", card.train.steps, f"{what}, which train for epochs")
+    if card.train.callbacks:
+        yield Fault("train.callbacks", None, f"{what}; ensemble.patience stops them one by one")
+    if card.data.batch == "auto":
+        yield Fault("data.batch", "auto", "must be a number with replicas")
+    if card.data.input is not None:
+        yield Fault("data.input", None, what)
+    count = len(ids)
+    for key in ("learning_rate", "loss_weight"):
+        given = getattr(card.ensemble, key)
+        if isinstance(given, tuple) and len(given) != count:
+            yield Fault(f"ensemble.{key}", len(given), f"must have as many values as there are replicas: {count}")

@@ -11,7 +11,7 @@ from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.report.sections import write_json, write_text
 from tfperf.results.contents import EVENTS, PAGE, RESULTS, STATE
 from tfperf.results.files import write_hdf5
-from tfperf.results.state import Part
+from tfperf.results.state import Part, RunState
 from tfperf.sources.data import Data
 from tfperf.sources.given import ORIGIN
 from tfperf.sources.models import use_precision
@@ -62,6 +62,11 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
             session.signals.advice = f"--resume will be refused: {what}"
         self._written = 0.0
         self.training.end_epoch = self._end_epoch
+
+    def refuse_damaged(self, state: RunState[dict[str, Any]]) -> None:
+        """RunDirectoryError where the run is one of replicas."""
+        if not all(isinstance(part.own, dict) for part in state.parts):
+            raise RunDirectoryError(f"{self.session.run.path}: is of replicas; a model alone needs a run of its own")
 
     def _list_unkept(self) -> list[str]:
         """What a resumed run may have otherwise, in words."""

@@ -21,5 +21,6 @@ KIND = CardKind(
         ("model", "build"), ("data", "build"), ("data", "validation", "build"),
         ("train", "callbacks", EACH_ENTRY, "build"), ("ensemble", "data", "build"),
     ),
+    uncompared_keys=("replicas",),
     performance_keys=("engine.xla", "engine.form", "train.steps_per_call"),
 )  # fmt: skip

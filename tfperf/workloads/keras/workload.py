@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
+from tfperf.results.contents import RESULTS
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
 from tfperf.runcard.places import make_unfit_error
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.keras.inputs import TrainingData
     from tfperf.workloads.keras.memory import KerasMemoryTrial
     from tfperf.workloads.keras.replicas.fit import EnsembleFit
+    from tfperf.workloads.keras.replicas.result import EnsembleResult
     from tfperf.workloads.keras.result import KerasResult
     from tfperf.workloads.keras.step_tracer import KerasStepTracer
     from tfperf.workloads.keras.training import KerasTraining
@@ -79,6 +81,8 @@ class KerasWorkload(Workload[KerasCard]):
         if validation is not None:
             share = isinstance(validation, float)
             lines.append(f"validation  {f'{validation:.3g} of them' if share else _describe_source(validation)}")
+        if card.replicas:
+            lines += _describe_ensemble(card)
         lines += [f"callback    {source.name or _describe_source(source)}" for source in train.callbacks]
         if card.model.custom_objects is not None:
             lines.append(f"objects     of {card.model.custom_objects}; a fit runs this code")
@@ -90,8 +94,9 @@ class KerasWorkload(Workload[KerasCard]):
         refuse_missing(card)
 
     def refuse_trial(self, card: KerasCard) -> None:
-        """The same."""
+        """The same, and replicas."""
         self.refuse_fit(card)
+        refuse_ensemble(card)
 
     def describe_build(self, card: KerasCard, show_stage: ShowStage) -> Sequence[str]:
         """The model's layers, parameters and bytes, the shapes of a batch."""
@@ -111,14 +116,23 @@ class KerasWorkload(Workload[KerasCard]):
         session.progress.show_stage("importing TensorFlow")
         with session.watch.measure_stage("import"), speed_up_import():
             from tfperf.workloads.keras.fit import KerasFit
-            from tfperf.workloads.keras.replicas.fit import EnsembleFit
+            from tfperf.workloads.keras.replicas.fit import EnsembleFit, give_replicas
 
+        options = session.options
+        if options.replicas and not card.replicas:
+            return EnsembleFit(give_replicas(card, options.replicas), session)
+        if options.retry_failed and not card.replicas:
+            raise CardError("--retry-failed: the card has no replicas; leave it out")
         return EnsembleFit(card, session) if card.replicas else KerasFit(card, session)
 
     def make_table(self, summary: Mapping[str, Any]) -> str:
         """Losses, times, what was chosen."""
         from tfperf.report.numbers import format_figure
 
+        if "replicas" in summary:
+            from tfperf.workloads.keras.replicas.summary import describe_ensemble
+
+            return "\n".join(describe_ensemble(summary))
         lines = [f"{name}: {format_figure(value)}" for name, value in summary["last"].items()]
         choices = summary["choices"]
         how = f"{choices['loop']} loop, {choices['compilation']}, {choices['steps_per_call']} steps a call"
@@ -126,10 +140,15 @@ class KerasWorkload(Workload[KerasCard]):
             [*lines, f"steps: {summary['steps']}", *([summary["ended_by"]] if summary["ended_by"] else []), how]
         )
 
-    def read_result(self, folder: Path) -> "KerasResult":
+    def read_result(self, folder: Path) -> "KerasResult | EnsembleResult":
         """Its record, with the history of results.h5."""
+        from tfperf.workloads.keras.replicas.outcome import is_ensemble
         from tfperf.workloads.keras.result import read_result
 
+        if is_ensemble(folder / RESULTS):
+            from tfperf.workloads.keras.replicas.result import read_ensemble
+
+            return read_ensemble(folder)
         return read_result(folder)
 
     def build_stepper(self, card: KerasCard) -> "KerasTraining":
@@ -137,6 +156,7 @@ class KerasWorkload(Workload[KerasCard]):
         return self._build_training(card)[0]
 
     def _build_training(self, card: KerasCard) -> "tuple[KerasTraining, TrainingData]":
+        refuse_ensemble(card)
         from tfperf.measure.quiet import drop_native_logs
 
         with drop_native_logs():
@@ -163,6 +183,7 @@ class KerasWorkload(Workload[KerasCard]):
 
     def build_memory_trial(self, card: KerasCard, mode: str) -> "KerasMemoryTrial":
         """Its steps with any batch."""
+        refuse_ensemble(card)
         from tfperf.workloads.keras.memory import KerasMemoryTrial
 
         return KerasMemoryTrial(card, mode)
@@ -195,6 +216,7 @@ class KerasWorkload(Workload[KerasCard]):
 
     def build_step_tracer(self, card: KerasCard, mode: str) -> "KerasStepTracer":
         """Its step for any batch, traced alone."""
+        refuse_ensemble(card)
         from tfperf.workloads.keras.step_tracer import KerasStepTracer
 
         return KerasStepTracer(card, mode)
@@ -238,6 +260,12 @@ def refuse_backend() -> None:
         raise CardError(f"{where} {backend or kept}; must be tensorflow: set KERAS_BACKEND=tensorflow")
 
 
+def refuse_ensemble(card: KerasCard) -> None:
+    """CardError for replicas, where steps of one model are looked at."""
+    if card.replicas:
+        raise CardError("replicas: are fitted; what looks at steps takes the model alone: leave replicas out")
+
+
 def refuse_missing(card: KerasCard) -> None:
     """CardError for functions that are not where the card says."""
     if faults := check_functions(card):
@@ -252,6 +280,16 @@ def _describe_source(source: Any) -> str:
     arguments = ", ".join(f"{key}={value!r}" for key, value in source.arguments.items())
     origin, _, function = source.build.rpartition(":")
     return f"{function}({arguments}) of {origin}; a fit runs this code"
+
+
+def _describe_ensemble(card: KerasCard) -> list[str]:
+    ids, own = card.replicas or (), card.ensemble
+    samples = {"all": "all samples", "bootstrap": "as many samples, drawn with replacement"}
+    told = samples[own.data] if isinstance(own.data, str) else f"by masks of {_describe_source(own.data)}"
+    stop = (
+        "none stops early" if own.patience is None else f"stop after {own.patience} validations without a better loss"
+    )
+    return [f"replicas    {len(ids)}: {ids[0]} to {ids[-1]}", f"            each on {told}; {stop}"]
 
 
 def _leave_out_validation(card: KerasCard) -> KerasCard:

@@ -12,11 +12,12 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import compute_quartiles
 from tfperf.report.progress import make_status_display
 from tfperf.report.sections import write_json, write_text
-from tfperf.results.contents import PAGE, RESULTS, STATE
+from tfperf.results.contents import PAGE, RESULTS
 from tfperf.results.state import RunState
+from tfperf.runcard.places import make_unfit_error, replace_values
 from tfperf.sources.given import ORIGIN
 from tfperf.workloads.job import FinishedFit, Job, Session
-from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.card import KerasCard, list_ensemble_faults
 from tfperf.workloads.keras.card_files import hash_files
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import count_parameters, digest_model
@@ -65,16 +66,17 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
 
     def make_first_parts(self) -> list[ReplicaPart]:
         """The replicas of the options, else the card's."""
+        self._make_members(self._ids, [self.options.attempt] * len(self._ids)).check_values()
         return make_parts(self._ids, [self.options.attempt] * len(self._ids), self._choose_chunk_size)
 
     def make_run_card(self) -> KerasCard:
         """The card with the replicas of the options."""
-        return replace(self.card, replicas=tuple(self._ids))
+        return give_replicas(self.card, tuple(self._ids))
 
     def refuse_damaged(self, state: RunState[ReplicaChunk]) -> None:
-        """RunDirectoryError where a chunk is missing, or the run has no replicas."""
+        """RunDirectoryError where the run is one of a model alone, or a chunk is missing."""
         if not all(isinstance(part.own, ReplicaChunk) for part in state.parts):
-            raise RunDirectoryError(f"{self.run.path / STATE}: damaged: a part without replicas")
+            raise RunDirectoryError(f"{self.run.path}: is of a model alone; replicas need a run of their own")
         refuse_missing_chunks(self.run.path, state)
 
     def refuse_others(self, state: RunState[ReplicaChunk]) -> None:
@@ -89,6 +91,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             ids, attempts = table.id[rows].tolist(), (table.attempt[rows] + 1).tolist()
         else:
             ids, attempts = list_new_replicas(self.run.path, self.options.replicas, state)
+        self._make_members(ids, attempts).check_values()
         LOGGER.info("%d replicas are %s", len(ids), "tried again" if self.options.retry_failed else "added")
         return make_parts(ids, attempts, self._choose_chunk_size) if ids else []
 
@@ -154,6 +157,13 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
         """The record from the disk."""
         found = outcomes.read(self.run.path / RESULTS, self.run.loaded_state.identity)
         return FinishedFit(EnsembleResult(found, self.run.path, self.template.model), found.summary)
+
+
+def give_replicas(card: KerasCard, ids: tuple[int, ...]) -> KerasCard:
+    """The card with these replicas. Raises: CardError for what it says that they cannot have."""
+    if faults := [*list_ensemble_faults(card, ids)]:
+        raise make_unfit_error(card, faults)
+    return replace_values(card, replicas=ids)
 
 
 def _describe_values(values: Any) -> dict[str, float | None]:

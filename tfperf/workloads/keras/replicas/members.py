@@ -44,6 +44,13 @@ class Members:
     ids: Sequence[int]
     attempts: Sequence[int]
 
+    def check_values(self) -> None:
+        """Raises: CardError where the card has no values for one of them."""
+        for key in ("learning_rate", "loss_weight"):
+            self.list_values(key)
+        if isinstance(self.card.ensemble.data, MaskSource):
+            self._refuse_unknown("ensemble.data", self.card.replicas or ())
+
     def draw_batches(self) -> list[BatchDraw]:
         """What each is trained on. Raises: UserError for masks that do not fit."""
         card, batch, shuffle = self.card, self.data.batch, self.card.data.shuffle is not False
@@ -59,7 +66,6 @@ class Members:
         source, known = card.ensemble.data, card.replicas or ()
         masks = np.asarray(call_function(CodeReference.parse(source.build), source.arguments, "ensemble.data.build"))
         found = dict(zip(known, select_samples(masks, len(known), count, "ensemble.data"), strict=True))
-        self._refuse_unknown("ensemble.data", known)
         return [found[i] for i in self.ids]
 
     def _refuse_unknown(self, key: str, known: Sequence[int]) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from tfperf.arrays import ArraysByName, Float64Array, Int64Array
@@ -56,6 +57,15 @@ class EnsembleOutcome:
     history: Mapping[str, Float64Array]  # (E, R) each
     model: bytes  # a .keras file; empty: it cannot be saved
     summary: Mapping[str, Any]
+
+
+def is_ensemble(path: Path) -> bool:
+    """Whether a file is one of these, as far as its first attribute says."""
+    try:
+        with h5py.File(path) as file:
+            return bool(hdf5.decode_texts(np.atleast_1d(file.attrs["kind"])) == (KIND,))
+    except (OSError, KeyError, ValueError, TypeError):
+        return False
 
 
 def merge(one: EnsembleOutcome, other: EnsembleOutcome) -> EnsembleOutcome:

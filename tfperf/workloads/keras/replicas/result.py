@@ -129,6 +129,7 @@ class EnsembleResult:
         return target
 
 
-def read_result(folder: Path, template: Any = None) -> EnsembleResult:
-    """The record of a finished run. Raises: RunDirectoryError."""
-    return EnsembleResult(outcomes.read(folder / RESULTS), folder, template)
+def read_ensemble(path: Path, custom_objects: Mapping[str, Any] | None = None) -> EnsembleResult:
+    """The record of a finished run, or of a file that `save` wrote. Raises: RunDirectoryError."""
+    file = path / RESULTS if path.is_dir() else path
+    return EnsembleResult(outcomes.read(file), path, custom_objects=custom_objects or {})

@@ -1,0 +1,22 @@
+"""What a fit of replicas prints at its end."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfperf.report.numbers import format_figure
+
+
+def describe_ensemble(summary: Mapping[str, Any]) -> list[str]:
+    """Lines from its report.json."""
+    count, best, epochs = summary["replicas"], summary["best"], summary["epochs"]
+    statuses = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in count["by_status"].items())
+    lines = [f"replicas: {count['usable']} of {count['total']} usable ({statuses})"]
+    if count["failed"]:
+        lines.append(f"broken: {', '.join(map(str, count['failed']))}; --retry-failed begins them anew")
+    if best["median"] is not None:
+        least, middle, most = (format_figure(best[name]) for name in ("least", "median", "most"))
+        lines.append(f"best {summary['monitored']}: {middle} in the median, {least} to {most}")
+        lines.append(f"epochs: {epochs['least']:.0f} to {epochs['most']:.0f}")
+    choices = summary["choices"]
+    compiled = "XLA" if choices["xla"] else "graph"
+    return [*lines, f"form: {choices['form']}, {compiled}, {choices['steps_per_call']} steps a call"]
