@@ -83,7 +83,7 @@ class Loop:
         self._rows: list[EpochRows] = []  # of the history, that nobody has taken yet
 
     def _make_variables(self) -> None:
-        settings, stack = self.settings, self.stack
+        stack = self.stack
         check_variables(stack)
         weights = stack.list_weights()
         self.names = [name for name, v in weights.items() if v.trainable]
@@ -91,16 +91,21 @@ class Loop:
         self.flat = Flattener([tuple(v.shape) for v in self.trained])
         # what a call of the engine's steps works on; between calls the weights are the stack's
         self.flat_weights = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
-        self.optimizer = None
-        if not stack.has_own_step:
-            assert settings.optimizer is not None
-            self.optimizer = build_optimizer(settings.optimizer, [self.flat_weights])
+        self.optimizer = None if stack.has_own_step else self._build_optimizer()
         self.kept = tf.Variable(self.flat_weights.value, trainable=False)
         # of weights that no gradient changes, but a step of the stack's own may, or what its losses assign
         may_change = stack.has_own_step or stack.epoch
         others = {name: v for name, v in weights.items() if not v.trainable and may_change}
         self.others = {name: v.value for name, v in others.items()}
         self.kept_others = {name: tf.Variable(v, trainable=False) for name, v in self.others.items()}
+
+    def _build_optimizer(self) -> keras.optimizers.Optimizer:
+        """The stack's own, else the settings'."""
+        own = self.stack.build_optimizer(self.flat_weights, self.flat)
+        if own is not None:
+            return own
+        assert self.settings.optimizer is not None
+        return build_optimizer(self.settings.optimizer, [self.flat_weights])
 
     def list_variables(self) -> dict[str, tf.Variable]:
         """Every variable but the kept weights by a name that does not change between processes."""
@@ -286,9 +291,9 @@ class Loop:
         check_gradients(self.stack, self.names, gradients)
         self._decide(losses, step, weights, [])
         with phase("update"):
-            assert self.settings.optimizer is not None
-            clipped = clip(self.settings.optimizer, gradients)
-            self._update(self.flat.join(clipped), weights, step, assigned)
+            if self.settings.optimizer is not None:  # a stack's own optimizer clips
+                gradients = clip(self.settings.optimizer, gradients)
+            self._update(self.flat.join(gradients), weights, step, assigned)
 
     def _take_stack_step(self, step: tf.Tensor, prepared: Any) -> None:
         """The stack's own step; what it did to replicas that do not go on is undone."""

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from tfperf.arrays import Float32Array, ReplicaIndices
+from tfperf.train.flat import Flattener
 
 
 class Losses(NamedTuple):
@@ -77,6 +78,13 @@ class Stack(ABC):
         Of the weights, trainable or not, the best are kept; of the state the last.
         """
         return {}
+
+    def build_optimizer(self, row: keras.Variable, flat: Flattener) -> keras.optimizers.Optimizer | None:
+        """One for the trained numbers of all replicas side by side (R, P); None: the settings say which.
+
+        flat: cuts a row into the trained weights.
+        """
+        return None
 
     def list_buffers(self) -> Sequence[tf.Variable]:
         """What its programs assign for the host to read after each call: no checkpoint has it."""

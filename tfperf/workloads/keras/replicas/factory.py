@@ -1,15 +1,19 @@
-"""Makes the stacks of an ensemble's replicas."""
+"""Makes the stacks of an ensemble's replicas, in one of two forms."""
 
 from collections.abc import Sequence
 
-from tfperf.arrays import ArraysByName, ReplicaIndices
+import numpy as np
+
+from tfperf.arrays import ArraysByName, FloatArray, ReplicaIndices
 from tfperf.data.cache import digest
 from tfperf.train.forms import PlainForm
 from tfperf.workloads.keras.replicas.draws import BatchDraw
 from tfperf.workloads.keras.replicas.lane import KerasLane
 from tfperf.workloads.keras.replicas.template import ModelTemplate
+from tfperf.workloads.keras.stacked.stack import Copies, KerasStack
 
 MOST_BYTES = 64 * 2**20  # of the samples' numbers that are given at once, for all replicas
+LANES, STACKED = "lanes", "stacked"
 
 
 class KerasFactory:
@@ -30,16 +34,26 @@ class KerasFactory:
         """How many there are."""
         return len(self.starts)
 
-    def build(self, indices: ReplicaIndices, form: PlainForm) -> KerasLane:
-        """The lane of a replica."""
-        (r,) = indices
+    def build(self, indices: ReplicaIndices, form: PlainForm) -> KerasLane | KerasStack:
+        """The lane of a replica, or the stack of some."""
         most = MOST_BYTES // (4 * self.template.batch * self.replicas)
-        weight = None if self.loss_weights is None else self.loss_weights[r]
-        return KerasLane(self.template, self.batches[r], most, weight)
+        weights = None if self.loss_weights is None else [self.loss_weights[r] for r in indices]
+        if form.name == LANES:
+            (r,) = indices
+            return KerasLane(self.template, self.batches[r], most, None if weights is None else weights[0])
+        copies = Copies(self.template, [self.batches[r] for r in indices], self._list_rates(indices))
+        return KerasStack(copies, most, weights)
 
-    def initialize(self, stack: KerasLane, indices: ReplicaIndices) -> None:
-        """What it begins with."""
-        stack.start(self.starts[indices[0]])
+    def _list_rates(self, indices: ReplicaIndices) -> FloatArray | None:
+        name = self.template.find_learning_rate()
+        return None if name is None else np.array([self.starts[r][name] for r in indices])
+
+    def initialize(self, stack: KerasLane | KerasStack, indices: ReplicaIndices) -> None:
+        """What they begin with."""
+        if isinstance(stack, KerasStack):
+            stack.start([self.starts[r] for r in indices])
+        else:
+            stack.start(self.starts[indices[0]])
 
     def digest(self, form: PlainForm) -> str:
         """The same for all trainings that compute the same with a form."""
