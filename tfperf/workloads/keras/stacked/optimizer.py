@@ -89,7 +89,7 @@ def clip(gradients: Sequence[tf.Tensor], limits: dict[str, float]) -> list[tf.Te
         limit = tf.cast(limits["global_clipnorm"], gradients[0].dtype)
         squares = [tf.reduce_sum(tf.reshape(one * one, [one.shape[0], -1]), axis=1) for one in gradients]
         norm = tf.sqrt(tf.add_n(squares))
-        scale = limit * tf.minimum(1.0 / norm, 1.0 / limit)
+        scale = limit * tf.minimum(1.0 / norm, 1.0 / limit) + (norm - norm)  # nan where the norm is not finite
         return [one * tf.reshape(scale, [-1] + [1] * (len(one.shape) - 1)) for one in gradients]
     if "clipvalue" in limits:
         return [tf.clip_by_value(one, -limits["clipvalue"], limits["clipvalue"]) for one in gradients]

@@ -16,11 +16,16 @@ def penalise(regularizer: Any, tensor: tf.Tensor) -> tf.Tensor:
     if type(regularizer) not in SUMS:
         return map_replicas(regularizer, tensor)
     axes, found = [*range(1, len(tensor.shape))], tf.zeros([tensor.shape[0]], tensor.dtype)
-    if l1 := float(getattr(regularizer, "l1", 0.0)):
-        found += l1 * tf.reduce_sum(tf.abs(tensor), axes)
-    if l2 := float(getattr(regularizer, "l2", 0.0)):
-        found += l2 * tf.reduce_sum(tensor * tensor, axes)
+    if l1 := getattr(regularizer, "l1", 0.0):
+        found += _to_factor(l1, tensor) * tf.reduce_sum(tf.abs(tensor), axes)
+    if l2 := getattr(regularizer, "l2", 0.0):
+        found += _to_factor(l2, tensor) * tf.reduce_sum(tensor * tensor, axes)
     return found
+
+
+def _to_factor(factor: float, tensor: tf.Tensor) -> tf.Tensor:
+    """As Keras has it, which rounds a number to float32 on its way to another type."""
+    return keras.ops.cast(factor, tensor.dtype)
 
 
 def add_activity_losses(values: Values, layer: Any, outputs: Any) -> None:

@@ -1,0 +1,1 @@
+"""Ensembles of Keras models."""

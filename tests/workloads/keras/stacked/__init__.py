@@ -1,0 +1,1 @@
+"""R copies of a Keras model as one stack."""
