@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import tensorflow as tf
 
@@ -13,6 +14,7 @@ from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import Forms, LossForm
 from tfperf.train.loop import Loop
 from tfperf.train.settings import Settings
+from tfperf.train.shards import run_parallel
 
 LOGGER = logging.getLogger(__name__)
 TIMING_SECONDS = 0.3  # of steps, for each candidate and repeat
@@ -37,27 +39,41 @@ def round_down(steps: float) -> int:
 
 
 def measure_candidate(
-    loop: Loop, xla: bool, form: LossForm, seconds_of_steps: float = TIMING_SECONDS, repeats: int = REPEATS
-) -> CandidateTiming:
-    """Compile and time one candidate, a loop of that form, by the fastest of `repeats`; its state is put back."""
-    before = loop.snapshot()
+    loop: Loop, xla: bool, form: LossForm, seconds_of_steps: float = TIMING_SECONDS, repeats: int = REPEATS,
+    beside: Sequence[Loop] = (),
+) -> CandidateTiming:  # fmt: skip
+    """Compile and time one candidate, a loop of that form, by the fastest of `repeats`; its state is put back.
+
+    beside: loops that take the same steps at the same time.
+    """
+    loops = [loop, *beside]
+    states = [one.snapshot() for one in loops]
+    before = states[0]
+
+    def run(count: int) -> None:
+        run_parallel([partial(one.run, count, xla) for one in loops])
+
+    def restore() -> None:
+        for one, state in zip(loops, states, strict=True):
+            one.restore(state)
+
     start = time.perf_counter()
-    loop.run(1, xla)
+    run(1)
     int(loop.step)
     compile_seconds = time.perf_counter() - start
     count = 4
     rates: list[float] = []
     while len(rates) < repeats:
-        loop.restore(before)
+        restore()
         start = time.perf_counter()
-        loop.run(count, xla)
+        run(count)
         steps = int(loop.step) - int(before["step"])
         seconds = time.perf_counter() - start
         if seconds < seconds_of_steps / 2 and steps == count and count < MOST_STEPS:
             count = min(MOST_STEPS, max(2 * count, int(count * seconds_of_steps / max(seconds, 1e-4))))
         else:
             rates.append(seconds / max(steps, 1))
-    loop.restore(before)
+    restore()
     return CandidateTiming(form.name, form.products, xla, compile_seconds, 1e3 * min(rates))
 
 
@@ -69,6 +85,7 @@ class _CandidateSearch:
         self.ensemble, self.single, self.show_number = ensemble, single, show_number
         self.found: list[CandidateTiming] = []
         self.best: tuple[CandidateTiming, LossForm] | None = None
+        self.ms: dict[CandidateTiming, float] = {}  # that a step of all replicas takes
         self.began = time.perf_counter()
         self.dearest = 0.0  # seconds of a candidate
         self._aside: Loop | None = None  # of the best form, while another one is tried
@@ -84,7 +101,7 @@ class _CandidateSearch:
     def seconds(self) -> float:
         """That all steps take with the best candidate."""
         assert self.best is not None
-        return self.ensemble.settings.steps * self.ensemble.layout.rounds * self.best[0].ms_per_step / 1e3
+        return self.ensemble.settings.steps * self.ms[self.best[0]] / 1e3
 
     def try_form(self, form: LossForm, xla: bool, may_fail: bool) -> None:
         """Try a candidate; `may_fail`: there are more."""
@@ -96,7 +113,8 @@ class _CandidateSearch:
         before = loop.snapshot()
         limits = (GLANCE_SECONDS, 1) if self.single else (TIMING_SECONDS, REPEATS)
         try:
-            timing = measure_candidate(loop, xla, form, *limits)
+            beside = self._build_beside(form, loop)
+            timing = measure_candidate(loop, xla, form, *limits, beside)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
             # XLA cannot compile every step
             if not (xla and may_fail):
@@ -106,9 +124,16 @@ class _CandidateSearch:
         else:
             self.found.append(timing)
             LOGGER.info("tried: %s", timing)
-            if self.best is None or timing.ms_per_step < self.best[0].ms_per_step:
+            self.ms[timing] = self.ensemble.layout.rounds * timing.ms_per_step
+            if self.best is None or self.ms[timing] < self.ms[self.best[0]]:
                 self.best = timing, form
         self.dearest = max(self.dearest, time.perf_counter() - start)
+
+    def _build_beside(self, form: LossForm, loop: Loop) -> list[Loop]:
+        """Loops that run beside the largest, where forms cut the replicas in different ways: they share the cores."""
+        if getattr(form, "stacks", None) is None:
+            return []
+        return [one for one in self.ensemble.build_side_loops() if one is not loop]
 
     def _switch_form(self, form: LossForm) -> None:
         """Give the ensemble that form; of the loops that are not needed now, the best form's is kept."""
@@ -150,17 +175,18 @@ def choose(ensemble: Ensemble, forms: Forms, cores: Cores, show_stage: ShowStage
     else:
         _try_forms(search, forms, forms.names, False)
         if search.seconds > COMPILE_SECONDS:
-            ms = {t.form: t.ms_per_step for t in search.found}
+            ms = {t.form: search.ms[t] for t in search.found}
             least = min(ms.values())
             near = [name for name in sorted(ms, key=ms.__getitem__) if ms[name] <= BEHIND * least]
             search.dearest = 0.0  # of those without XLA
             _try_forms(search, forms, near, True)
     fastest, form = search.apply_best()
     for layout in forms.layouts[1:]:
-        if search.can_pay(LAYOUT_GAIN):
-            search.try_form(forms.make(form.name, layout), fastest.xla, may_fail=True)
+        other = forms.make(form.name, layout)
+        if other != form and search.can_pay(LAYOUT_GAIN):
+            search.try_form(other, fastest.xla, may_fail=True)
     best, form = search.apply_best()
-    steps = _compute_steps_per_call(settings, ensemble.layout.rounds * best.ms_per_step)
+    steps = _compute_steps_per_call(settings, search.ms[best])
     losses_xla = best.xla and not ensemble.epoch and _needs_compiled_losses(ensemble, best, steps)
     return Choices(
         form=form.name, products=form.products, xla=best.xla, losses_xla=losses_xla, steps_per_call=steps,

@@ -45,13 +45,16 @@ class Ensemble:
         if (one := factory.progress_metric) not in (known := [*factory.metrics]):
             raise ValueError(f"{type(factory).__name__}.progress_metric: got {one!r}, must be one of {known}")
         self.settings, self.factory, self.form = settings, factory, form
-        self.replicas = factory.replicas
-        self.devices = list_stack_devices(settings.devices, stacks)
+        self.replicas, self._stacks = factory.replicas, stacks
+        self.devices = self._list_devices()
         self.threads = threads or tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
         self.device_stacks = self._spread(np.arange(self.replicas))
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
         self._host: Snapshot = {}  # state of all as last gathered; empty: no step was ever taken
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
+
+    def _list_devices(self) -> list[str | None]:
+        return list_stack_devices(self.settings.devices, getattr(self.form, "stacks", None) or self._stacks)
 
     def _spread(self, indices: ReplicaIndices, slots: Sequence[int] | None = None) -> list[DeviceStacks]:
         return spread(indices, self.devices, self.replicas, slots, self.threads)
@@ -96,6 +99,11 @@ class Ensemble:
         else:
             self.factory.initialize(stack, shard.indices)
         return loop
+
+    def build_side_loops(self) -> list[Loop]:
+        """The loops of stacks that take their steps at the same time, the largest among them."""
+        shards = sorted(self.device_stacks[0].shards, key=lambda shard: -shard.size)[: self.layout.side]
+        return self._run_parallel([partial(self._get_loop, shard) for shard in shards])
 
     def build_loops(self) -> list[Loop]:
         """The loop of each shard, built side by side."""
@@ -300,7 +308,12 @@ class Ensemble:
         before, left = self.form, largest.loop
         largest.loop = None
         self.close()
-        self.form, largest.loop = form, loop
+        self.form = form
+        if (devices := self._list_devices()) != self.devices:
+            self.devices = devices
+            self.device_stacks = self._spread(np.arange(self.replicas))
+            largest = max(self.shards, key=lambda shard: shard.size)
+        largest.loop = loop
         return None if left is None else (before, left)
 
     def close(self) -> None:

@@ -6,7 +6,10 @@ from typing import Any, Protocol, Self
 
 
 class LossForm(Protocol):
-    """One of the ways in which a stack's losses can be computed. Equal forms compute the same."""
+    """One of the ways in which a stack's losses can be computed. Equal forms compute the same.
+
+    One that has an attribute `stacks` says into how many stacks the replicas of a CPU are cut.
+    """
 
     @property
     def name(self) -> str:
@@ -31,6 +34,7 @@ class PlainForm:
     name: str = "plain"
     products: str = "plain"
     numbers: tuple[int, ...] = ()
+    stacks: int | None = None
 
     def replace_numbers(self, numbers: tuple[int, ...]) -> Self:
         """Itself."""

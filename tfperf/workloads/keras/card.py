@@ -144,8 +144,10 @@ class LoopEngine:
         description="compile with XLA: each step, the whole loop of a call, or whichever of the two is faster (true); "
         "auto: where that is measured to be faster than the graph, and the training long enough to try",
     )
-    form: Literal["auto", "lanes"] = Field(
-        default="auto", description="of replicas: lanes take the model's own step, one replica after the other"
+    form: Literal["auto", "lanes", "stacked"] = Field(
+        default="auto",
+        description="of replicas: lanes take the model's own step, each by itself; stacked does each layer for all at "
+        "once; auto: the faster of them, as measured before the first step",
     )
 
 

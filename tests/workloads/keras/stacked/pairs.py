@@ -12,7 +12,8 @@ from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import PlainForm
 from tfperf.train.settings import Settings
 from tfperf.workloads.keras.replicas.draws import BatchDraw, draw_model_seed
-from tfperf.workloads.keras.replicas.factory import LANES, STACKED, KerasFactory
+from tfperf.workloads.keras.replicas.factory import KerasFactory
+from tfperf.workloads.keras.replicas.forms import LANES, STACKED
 from tfperf.workloads.keras.replicas.template import ModelTemplate
 from tfperf.workloads.keras.stacked.stack import list_refusals
 
@@ -50,6 +51,7 @@ def make_factory(
     starts = [template.initial, *(template.read_start(template.build_like(model)) for model in models[1:])]
     if rates is not None:
         name = template.find_learning_rate()
+        assert name is not None
         starts = [{**start, name: np.asarray(rate)} for start, rate in zip(starts, rates, strict=True)]
     batches = [BatchDraw(seed, np.arange(len(samples)), template.batch) for seed in seeds]
     return KerasFactory(template, starts, batches, loss_weights, f"{id(template)}")

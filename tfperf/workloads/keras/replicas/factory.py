@@ -8,12 +8,13 @@ from tfperf.arrays import ArraysByName, FloatArray, ReplicaIndices
 from tfperf.data.cache import digest
 from tfperf.train.forms import PlainForm
 from tfperf.workloads.keras.replicas.draws import BatchDraw
+from tfperf.workloads.keras.replicas.forms import LANES, ReplicaForm
 from tfperf.workloads.keras.replicas.lane import KerasLane
 from tfperf.workloads.keras.replicas.template import ModelTemplate
-from tfperf.workloads.keras.stacked.stack import Copies, KerasStack
+from tfperf.workloads.keras.stacked.probe import PROBED, find_coupling
+from tfperf.workloads.keras.stacked.stack import Copies, KerasStack, list_refusals
 
 MOST_BYTES = 64 * 2**20  # of the samples' numbers that are given at once, for all replicas
-LANES, STACKED = "lanes", "stacked"
 
 
 class KerasFactory:
@@ -28,6 +29,7 @@ class KerasFactory:
         self.loss_weights, self._digest = loss_weights, digest_of_model
         self.metrics: Sequence[str] = template.metrics
         self.progress_metric = template.monitored
+        self.refusals = list_refusals(template.model)  # why there can be no stack, in words
 
     @property
     def replicas(self) -> int:
@@ -43,6 +45,16 @@ class KerasFactory:
             return KerasLane(self.template, self.batches[r], most, None if weights is None else weights[0])
         copies = Copies(self.template, [self.batches[r] for r in indices], self._list_rates(indices))
         return KerasStack(copies, most, weights)
+
+    def find_coupling(self) -> str | None:
+        """What passes between replicas of a stack, in words; None: nothing."""
+        if self.refusals or self.replicas < 2:
+            return None
+        indices = np.arange(min(PROBED, self.replicas))
+        stack = self.build(indices, ReplicaForm())
+        assert isinstance(stack, KerasStack)
+        self.initialize(stack, indices)
+        return find_coupling(stack)
 
     def _list_rates(self, indices: ReplicaIndices) -> FloatArray | None:
         name = self.template.find_learning_rate()

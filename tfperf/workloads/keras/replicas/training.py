@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from tfperf.arrays import ReplicaWeights, Snapshot
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.environment import count_cores
 from tfperf.report.numbers import format_figure
 from tfperf.results.contents import STATE
@@ -17,10 +17,9 @@ from tfperf.train.choices import Choices
 from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import PlainForms
 from tfperf.train.machine import make_machine_record
 from tfperf.train.parts import make_checkpoints, resume, warn_of_change
-from tfperf.train.retirement import Retirement
+from tfperf.train.retirement import RetireAt, make_retirement
 from tfperf.train.settings import Settings
 from tfperf.train.stopping import ReplicaState
 from tfperf.train.trainer import EnsembleProgress, MetricHistory, Trainer
@@ -29,12 +28,12 @@ from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.files import find_unsavable, write_model
 from tfperf.workloads.keras.names import name_figure
 from tfperf.workloads.keras.replicas.factory import KerasFactory
+from tfperf.workloads.keras.replicas.forms import LANES, LAYOUTS, NAMES, STACKED, WHOLE, ReplicaForms, list_forms
 from tfperf.workloads.keras.replicas.outcome import ALL_EPOCHS, QUARANTINED, STOPPED, EnsembleOutcome, ReplicaTable
 from tfperf.workloads.keras.replicas.template import ModelTemplate
 from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart
 
 LOGGER = logging.getLogger(__name__)
-LANES = PlainForms(("lanes",), ("plain",))
 
 
 @dataclass(frozen=True)
@@ -96,13 +95,22 @@ def train_members(
     Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
     """
     run, watch, progress = session.run, session.watch, session.progress
-    settings, cores = make_settings(card, factory.template.epoch), Cores(count_cores(), factory.replicas)
+    settings, cores = make_settings(card, factory.template.epoch), Cores(count_cores())
+    known = _read_choices(session, part)
+    reasons = list(factory.refusals)
+    if known is None and card.engine.form != LANES and (coupling := factory.find_coupling()) is not None:
+        reasons.append(coupling)
+    if reasons and card.engine.form == STACKED:
+        raise CardError("engine.form: got stacked; the model cannot be stacked", *reasons)
+    forms = list_forms(card.engine.form, reasons, factory.replicas, cores.threads)
     with watch.measure_stage("build"):
-        form = LANES.make("lanes", "plain")
-        ensemble = Ensemble(settings, factory, form, cores.stacks, cores.threads)
+        first = (forms.names[0], WHOLE) if known is None else (known.form, known.products)
+        ensemble = Ensemble(settings, factory, forms.make(*first), 1, cores.threads)
     with watch.measure_stage("compile"):
-        choices = _decide(session, part, ensemble, cores)
-        retirement = Retirement(ensemble.layout, settings.steps, (), 0.0)  # a lane that has stopped takes no steps
+        choices = known or _decide(session, part, ensemble, forms, cores)
+        # a lane that has stopped takes no steps
+        at: RetireAt = () if choices.form == LANES else "auto"
+        retirement = make_retirement(settings.steps, at, ensemble.layout, choices)
         trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, make_checkpoints(run, part))
         resume(run, part, trainer, progress.say)
         ensemble.warm_up(choices.xla, False, progress.show_stage)
@@ -119,19 +127,27 @@ def train_members(
     return found
 
 
-def _decide(session: Session[ReplicaChunk], part: ReplicaPart, ensemble: Ensemble, cores: Cores) -> Choices:
-    """Choices of the part: those known, or made now; written before the first step."""
+def _read_choices(session: Session[ReplicaChunk], part: ReplicaPart) -> Choices | None:
+    """Those that the part began with. Raises: RunDirectoryError for damaged ones."""
+    if not part.choices:
+        return None
+    try:
+        found = Choices.from_dict(part.choices, NAMES, LAYOUTS)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunDirectoryError(f"{session.run.path / STATE}: damaged choices: {error}") from None
+    warn_of_change(part, make_machine_record(found.threads), session.progress.say)
+    return found
+
+
+def _decide(
+    session: Session[ReplicaChunk], part: ReplicaPart, ensemble: Ensemble, forms: ReplicaForms, cores: Cores
+) -> Choices:
+    """Choices that are measured now, and written before the first step."""
     run, progress = session.run, session.progress
-    here = make_machine_record(cores.threads)
-    if part.choices:
-        warn_of_change(part, here, progress.say)
-        try:
-            return Choices.from_dict(part.choices, LANES.names, LANES.layouts)
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
-    choices = choose(ensemble, LANES, cores, progress.show_stage)
+    choices = choose(ensemble, forms, cores, progress.show_stage)
+    choices = replace(choices, cpu_stacks=len(ensemble.shards))
     LOGGER.info("choices measured now: %s", choices.describe())
-    part.choices, part.machine = choices.to_dict(), here
+    part.choices, part.machine = choices.to_dict(), make_machine_record(cores.threads)
     make_checkpoints(run, part).clear()  # of a part that is done
     run.save_state()
     return choices

@@ -144,7 +144,7 @@ class KerasStack(Stack):
         names: list[str] = []  # the same in both branches
 
         def take(some: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-            objective, assigned = self._take_batch(some)
+            objective, assigned = self.take_batch(some)
             names[:] = assigned
             return objective, [*assigned.values()]
 
@@ -160,7 +160,7 @@ class KerasStack(Stack):
         objective, monitor = (tf.cast(value, self.precision) for value in (objective, monitor))
         return Losses(objective, monitor, tf.ones([self.replicas], tf.bool), tf.ones_like(objective))
 
-    def _take_batch(self, rows: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def take_batch(self, rows: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """The objective (R) for samples (R, B), and what variables become."""
         batch = keras.tree.map_structure(lambda one: tf.gather(one, rows), self.training)
         values = self._make_values()
