@@ -22,7 +22,9 @@ NAME_ARRAYS = {  # files that may have types of arrays by NumPy's own name
     "benchmarks/peer/n3fit_data.py": "runs there",
 }  # fmt: skip
 VERBS = frozenset((
-    "ablate", "acquire", "add", "adopt", "agree", "allocate", "analyse", "answer", "append", "apply", "arrange",
+    "ablate", "acquire", "add", "adopt", "advance", "agree", "align", "allocate", "analyse", "answer", "append",
+    "apply", "arrange", "attend", "feed", "hide", "map", "normalize", "penalise", "renormalize", "reseed", "unfold",
+    "unroll", "widen",
     "ask", "assign", "attach", "attribute", "average", "begin", "bind", "blank", "break", "build", "call",
     "canonicalise", "capture", "change", "charge", "check", "choose", "claim", "clean", "clear", "clip", "close",
     "collect", "combine", "comment", "commit", "compare", "compile", "complain", "complete", "compress", "compute",
@@ -53,7 +55,7 @@ KNOWN = {
     "main": "entry points", "call": "Keras", "get_config": "Keras", "lr_adjust": "Keras", "inner_loop": "Keras",
     "_all_reduce_sum_gradients": "Keras", "_distributed_tf_update_step": "Keras", "isatty": "of files",
     "fileno": "of files", "teardown": "Dask", "phase": "public", "memory": "public", "largest_batch": "public",
-    "input_report": "public",
+    "input_report": "public", "ensemble": "public", "mean": "public", "std": "public", "quantiles": "public",
     "from_dict": "a constructor",
     "emit": "logging", "handleError": "logging",
     "from_json": "a constructor", "clock": "of programs that carry a profile's truth",

@@ -11,7 +11,7 @@ from tfperf.workloads.options import Options, parse_replicas
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class EnsembleSetup:
     """Copies of a model that are still to be trained, see `tfperf.ensemble`."""
 
     model: Any
@@ -23,7 +23,7 @@ class Ensemble:
         y: Any = None,
         *,
         epochs: int,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         validation: Any = None,
         sample_weight: Any = None,
         callbacks: Sequence[Any] | None = None,
@@ -35,8 +35,8 @@ class Ensemble:
         """Train all copies, each as if alone, and return the record: predictions, bands, plain models.
 
         x, y, sample_weight: arrays, or dicts or tuples of them; or x alone a function that returns (x, y), or a file.
-        validation: a share of the samples, the last ones, or (x, y). run: the run directory; None: only the record
-        remains. keys: further keys of a card, by their full names.
+        batch_size: 32 where it is left out. validation: a share of the samples, the last ones, or (x, y). run: the run
+        directory; None: only the record remains. keys: further keys of a card, by their full names.
 
         Raises: UserError for a faulty model, data or directory; Interrupted when a signal stopped the training after a
         checkpoint.
@@ -63,7 +63,7 @@ def ensemble(
     patience: int | None = None,
     same_start: bool = False,
     form: str = "auto",
-) -> Ensemble:
+) -> EnsembleSetup:
     """R independent copies of a Keras model, to be trained in one program.
 
     model: a function that returns a keras.Model, `file.py:function`, or with same_start a keras.Model or a .keras file.
@@ -84,4 +84,4 @@ def ensemble(
         "ensemble.loss_weight": loss_weight, "ensemble.patience": patience, "ensemble.same_start": same_start,
         "engine.form": form,
     }  # fmt: skip
-    return Ensemble(model, {key: value for key, value in settings.items() if value is not None})
+    return EnsembleSetup(model, {key: value for key, value in settings.items() if value is not None})

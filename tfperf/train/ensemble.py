@@ -15,7 +15,7 @@ from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.train.blueprints import Blueprints
 from tfperf.train.contract import check_metric_names
 from tfperf.train.forms import LossForm
-from tfperf.train.lanes import Lane, LaneLoop
+from tfperf.train.lanes import LaneLoop, TrainingLane
 from tfperf.train.loop import Loop, select_best_weights
 from tfperf.train.settings import Settings
 from tfperf.train.shards import DeviceStacks, Shard, StackLayout, list_stack_devices, run_parallel, spread
@@ -92,7 +92,7 @@ class Ensemble:
 
     def _build(self, shard: Shard) -> Loop:
         stack = self.factory.build(shard.indices, self.form)
-        kind = LaneLoop if isinstance(stack, Lane) else Loop
+        kind = LaneLoop if isinstance(stack, TrainingLane) else Loop
         loop = kind(self.settings, stack, self._format_program_name(shard.size), self._blueprints[shard.device])
         if self._host:
             loop.restore({n: v[shard.indices] if v.ndim else v for n, v in self._host.items()})

@@ -36,7 +36,7 @@ class Template(Unread):
         return self.weights | self.state
 
 
-class Lane(Stack):
+class TrainingLane(Stack):
     """One replica: variables like a template's, without an axis of replicas, and steps of its own in epochs."""
 
     replicas = 1
@@ -66,7 +66,7 @@ class Lane(Stack):
 class LaneLoop(Loop):
     """The training of a lane. It ends with its replica, so nothing that a step did is undone."""
 
-    stack: Lane
+    stack: TrainingLane
     shares_others = True  # of the template, as samples
 
     def _make_variables(self) -> None:

@@ -235,9 +235,9 @@ class Loop:
             self._take_step(prepared)
             return (i + 1,)
 
-        return tf.while_loop(partial(self._goes_on, end), body, (start,))[0]
+        return tf.while_loop(partial(self._has_more, end), body, (start,))[0]
 
-    def _goes_on(self, end: tf.Tensor, i: tf.Tensor) -> tf.Tensor:
+    def _has_more(self, end: tf.Tensor, i: tf.Tensor) -> tf.Tensor:
         return (i < end) & tf.reduce_any(self.stopping.is_running())
 
     def _take_epochs(self, start: tf.Tensor, end: tf.Tensor, prepared: Any) -> tf.Tensor:
@@ -250,7 +250,7 @@ class Loop:
             tf.cond(tf.equal(now, epoch_end), self._validate, lambda: tf.constant(False))
             return (now,)
 
-        return tf.while_loop(partial(self._goes_on, end), body, (start,))[0]
+        return tf.while_loop(partial(self._has_more, end), body, (start,))[0]
 
     def _validate(self) -> tf.Tensor:
         """After an epoch: who has its best weights now, who has to stop."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.clock import compute_quartiles
 from tfperf.report.progress import make_status_display
 from tfperf.report.sections import write_json, write_text
@@ -22,11 +22,13 @@ from tfperf.workloads.keras.card_files import hash_files
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import count_parameters, digest_model
 from tfperf.workloads.keras.replicas import outcome as outcomes
+from tfperf.workloads.keras.replicas.forms import STACKED
 from tfperf.workloads.keras.replicas.members import Members, check_data
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 from tfperf.workloads.keras.replicas.page import render_report
 from tfperf.workloads.keras.replicas.result import EnsembleResult
 from tfperf.workloads.keras.replicas.training import TrainedMembers, describe_progress, train_members
+from tfperf.workloads.keras.stacked.stack import list_refusals
 from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart, refuse_missing_chunks
 from tfperf.workloads.replica_parts import list_new_replicas, make_parts, refuse_other_replicas
 
@@ -51,10 +53,13 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             self.template = members.build_template(members.draw_batches())
             if (card.model.build or "").startswith(ORIGIN) and (digest := digest_model(self.template.model)):
                 self.hashes |= {"the model": digest}  # no file tells of it
+        if card.engine.form == STACKED and (reasons := list_refusals(self.template.model)):
+            raise CardError("engine.form: got stacked; the model cannot be stacked", *reasons)
         if draws := self.template.unkept_draws:
             what = f"the step draws by {', '.join(draws)}, whose state is no variable"
             session.progress.say(f"warning: replicas are not independent, nor is a resumed run the same: {what}")
         self.seconds_per_step: list[float] = []
+        self.reasons: list[str] = []
         self.found: EnsembleOutcome
 
     @cached_property
@@ -107,6 +112,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
         show = make_status_display(progress, describe_progress(self.template.monitored))
         trained = train_members(self.session, self.card, part, factory, show)
         self.seconds_per_step += trained.seconds_per_step
+        self.reasons = trained.reasons
         progress.show_stage("writing results and report")
         with watch.measure_stage("write"):
             there = self.run.has_finished_parts()
@@ -142,7 +148,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             "monitored": monitored, "best": _describe_values(best[good]),
             "epochs": _describe_values(table.stop_epoch[good]), "steps_per_epoch": self.template.epoch,
             "parameters": count_parameters(self.template.model), "samples": len(self.data.training),  # type: ignore[arg-type]
-            "batch": self.template.batch, "choices": parts[-1].choices,
+            "batch": self.template.batch, "choices": parts[-1].choices, "not_stacked": self.reasons,
             "ms_per_step": compute_quartiles(self.seconds_per_step),
             "resumed_from_steps": [step for part in parts for step in part.resumed_from_steps],
             "seconds": self.session.watch.sum_seconds(), "not_bit_exact": list(self.template.unkept_draws),

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.arrays import ArraysByName, Float32Array
-from tfperf.train.lanes import Lane
+from tfperf.train.lanes import TrainingLane
 from tfperf.train.stack import Losses
 from tfperf.workloads.keras.loops import flatten_logs, make_zeros, select_batch
 from tfperf.workloads.keras.replicas.draws import BatchDraw
@@ -17,7 +17,7 @@ from tfperf.workloads.keras.replicas.template import LOSS, ModelTemplate
 MOST_ROWS = 1000  # steps whose samples are drawn at once
 
 
-class KerasLane(Lane):
+class KerasLane(TrainingLane):
     """One replica. Its step is the model's `train_step`, its validation all batches of the model's `test_step`."""
 
     template: ModelTemplate
@@ -90,7 +90,7 @@ class KerasLane(Lane):
         told = list(figures.values())
         if template.test_names:
             model.reset_metrics()
-            found = self._test()
+            found = self._run_tests()
             monitor = found[LOSS]
             told += [found[name] for name in template.test_names]
         model.reset_metrics()
@@ -104,7 +104,7 @@ class KerasLane(Lane):
         found = dict(flatten_logs(self.template.model.get_metrics_result()))
         return {name: found[name] for name in names} if {*found} == {*names} else {}
 
-    def _test(self) -> dict[str, tf.Tensor]:
+    def _run_tests(self) -> dict[str, tf.Tensor]:
         """What the model's test step tells after the last batch."""
         template, batch = self.template, self.template.batch
         whole, rest = divmod(template.validated, batch)

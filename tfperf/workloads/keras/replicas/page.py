@@ -75,10 +75,15 @@ def _render_replicas(summary: Mapping[str, Any]) -> str:
 
 def _list_choices(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     choices, spent = summary["choices"], summary["ms_per_step"]
-    tried = "; ".join(f"{'XLA' if one['xla'] else 'graph'} {one['ms_per_step']:.3g} ms" for one in choices["tried"])
+    tried = "; ".join(
+        f"{one['form']} {one['products']}, {'XLA' if one['xla'] else 'graph'}: {one['ms_per_step']:.3g} ms"
+        for one in choices["tried"]
+    )
+    reasons = [("not stacked", reason) for reason in summary["not_stacked"]]
     return [
+        *reasons,
         ("form", f"{choices['form']}, compiled by {'XLA' if choices['xla'] else 'the graph'}"),
-        ("one replica's step, in the trial before", tried or "not tried"),
+        ("in the trial before, a step of the stacks that go side by side", tried or "not tried"),
         ("a step of all replicas", " ".join(f"{name} {ms:.3g} ms" for name, ms in spent.items() if ms is not None)),
         ("steps a call", str(choices["steps_per_call"])),
     ]

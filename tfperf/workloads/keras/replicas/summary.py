@@ -19,4 +19,5 @@ def describe_ensemble(summary: Mapping[str, Any]) -> list[str]:
         lines.append(f"epochs: {epochs['least']:.0f} to {epochs['most']:.0f}")
     choices = summary["choices"]
     compiled = "XLA" if choices["xla"] else "graph"
+    lines += [f"not stacked: {reason}" for reason in summary["not_stacked"]]
     return [*lines, f"form: {choices['form']}, {compiled}, {choices['steps_per_call']} steps a call"]

@@ -47,6 +47,7 @@ class TrainedMembers:
     seeds: list[int]
     step: int
     seconds_per_step: list[float]  # of each call
+    reasons: list[str]  # why there could be no stack, in words
 
     def make_outcome(self, title: str, template: ModelTemplate) -> EnsembleOutcome:
         """What is kept of it; its report is still to be written."""
@@ -121,7 +122,7 @@ def train_members(
     seconds = [one for several in trainer.seconds_per_step.values() for one in several]
     found = TrainedMembers(
         part, ensemble.gather_state(), ensemble.get_best_weights(), trainer.make_history(),
-        [one.seed for one in factory.batches], ensemble.step, seconds,
+        [one.seed for one in factory.batches], ensemble.step, seconds, reasons,
     )  # fmt: skip
     ensemble.close()
     return found

@@ -81,14 +81,14 @@ def _update_mean(values: Values, metric: Any, y: tf.Tensor, y_pred: tf.Tensor, w
     count = tf.cast(tf.shape(found)[1], metric.dtype)
     if weights is not None:
         weights = expand_weights(found, tf.cast(weights, metric.dtype))
-        found = _mean_from(found, len(weights.shape))
+        found = _average_from(found, len(weights.shape))
         weights = tf.broadcast_to(weights, tf.shape(found))
         found = found * weights
-        count = tf.reduce_sum(_mean_from(weights, 2), axis=1)
-    _add_mean(values, metric, tf.reduce_sum(_mean_from(found, 2), axis=1), count)
+        count = tf.reduce_sum(_average_from(weights, 2), axis=1)
+    _add_mean(values, metric, tf.reduce_sum(_average_from(found, 2), axis=1), count)
 
 
-def _mean_from(values: tf.Tensor, axis: int) -> tf.Tensor:
+def _average_from(values: tf.Tensor, axis: int) -> tf.Tensor:
     axes = [*range(axis, len(values.shape))]
     return tf.reduce_mean(values, axes) if axes else values
 
@@ -115,7 +115,7 @@ def _update_slowly(
 
 
 def compute_results(values: Values, model: keras.Model) -> Any:
-    """What the metrics tell of each replica (R), by their names."""
+    """What the metrics evaluate of each replica (R), by their names."""
     variables = [variable for metric in model.metrics for variable in metric.variables]
     return _map_state(values, variables, lambda: dict(flatten_logs(model.get_metrics_result())))
 
@@ -130,9 +130,9 @@ def reset(values: Values, model: keras.Model) -> None:
         values.assign(variable, tf.repeat(value[None], values.replicas, axis=0))
 
 
-def _map_state(values: Values, variables: Sequence[keras.Variable], tell: Callable[[], Any]) -> Any:
+def _map_state(values: Values, variables: Sequence[keras.Variable], evaluate: Callable[[], Any]) -> Any:
     def compute(*state: tf.Tensor) -> Any:
         with keras.StatelessScope(state_mapping=list(zip(variables, state, strict=True))):
-            return tell()
+            return evaluate()
 
     return map_replicas(compute, *(values.get(variable) for variable in variables))

@@ -193,7 +193,7 @@ class KerasStack(Stack):
         objective = monitor = told[LOSS]
         metrics.reset(values, model)
         if template.test_names:
-            found = metrics.compute_results(self._test(values), model)
+            found = metrics.compute_results(self._run_tests(values), model)
             figures += [found[name] for name in template.test_names]
             monitor = found[LOSS]
         self._assign(self._list_assigned(values))
@@ -202,11 +202,11 @@ class KerasStack(Stack):
         self.told.assign(tf.tensor_scatter_nd_update(self.told, [[place]], rows[None]))
         return self._make_losses(objective, monitor)
 
-    def _test(self, begun: Values) -> Values:
-        """The metrics after all batches that validate, begun anew."""
+    def _run_tests(self, first_values: Values) -> Values:
+        """The metrics after all batches that validate, first_values anew."""
         template = self.copies.template
         whole, rest = divmod(template.validated, template.batch)
-        state = {name: value for name, value in self._list_assigned(begun).items() if name in self.state}
+        state = {name: value for name, value in self._list_assigned(first_values).items() if name in self.state}
 
         def test(first: tf.Tensor, count: int, state: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
             rows, values = first + tf.range(count), self._make_values(state)

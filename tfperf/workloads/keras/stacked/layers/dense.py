@@ -9,7 +9,7 @@ from tfperf.workloads.keras.stacked.layer import StackedLayer, Values, register
 
 
 @register
-class StackedDense(StackedLayer[keras.layers.Dense]):
+class StackedDenseLayer(StackedLayer[keras.layers.Dense]):
     """Shapes: inputs (R, B, ..., I); kernel (R, I, O); bias (R, O); returns (R, B, ..., O)."""
 
     kinds = (keras.layers.Dense,)

@@ -1,0 +1,203 @@
+"""Ensembles from cards and from Python: runs, results, what is refused."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tfperf
+from tests.workloads.keras.replicas import nets
+from tfperf.cli import main
+from tfperf.errors import CardError, RunDirectoryError, UserError
+from tfperf.workloads.keras.replicas import outcome
+
+NETS = Path(nets.__file__)
+CARD = """
+workload: keras
+seed: 2
+replicas: {replicas}
+ensemble: {{data: {data}, patience: 4}}
+model: {{build: "{nets}:{model}"}}
+data: {{build: "{nets}:{load}", batch: 16, validation: 0.2}}
+train: {{epochs: {epochs}, checkpoint_every: 10}}
+engine: {{xla: false, form: {form}}}
+"""
+
+
+@pytest.fixture
+def card(tmp_path):
+    def write(replicas=4, data="bootstrap", model="build", load="load", epochs=6, form="lanes"):
+        path = tmp_path / "card.yaml"
+        path.write_text(
+            CARD.format(replicas=replicas, data=data, nets=NETS, model=model, load=load, epochs=epochs, form=form)
+        )
+        return path
+
+    return write
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(main, [str(one) for one in arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def same(one: Path, other: Path, limit=0.0):
+    a, b = (outcome.read(folder / "results.h5") for folder in (one, other))
+    assert a.replicas.status == b.replicas.status
+    for name in outcome.INTEGERS:
+        np.testing.assert_array_equal(getattr(a.replicas, name), getattr(b.replicas, name), err_msg=name)
+    for first, second in ((a.weights, b.weights), (a.history, b.history)):
+        assert {*first} == {*second}
+        for name in first:
+            np.testing.assert_allclose(first[name], second[name], rtol=limit, atol=limit, err_msg=name)
+
+
+def test_a_run_from_a_card_and_replicas_that_are_added(card, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    said = run("fit", card(), "-o", whole)
+    assert "replicas: 4 of 4 usable" in said and "form: lanes, graph" in said
+    run("fit", card(), "-o", parts, "--replicas", "2")
+    run("fit", card(), "-o", parts, "--replicas", "3-4")
+    same(whole, parts)
+    report = json.loads((whole / "report.json").read_text())
+    assert report["replicas"]["total"] == 4 and report["monitored"] == "val_loss"
+    assert "Losses and metrics" in (whole / "report.html").read_text()
+    assert "replica 3 is there already" in run("fit", card(), "-o", parts, "--replicas", "3-5", code=2)
+    found = tfperf.load(whole)
+    assert found.predict(nets.load()[0]).shape == (4, nets.SAMPLES, 1)
+
+
+def test_stacked_agrees_with_lanes(card, tmp_path):
+    for form in ("lanes", "stacked"):
+        run("fit", card(form=form), "-o", tmp_path / form)
+    same(tmp_path / "lanes", tmp_path / "stacked", limit=1e-4)
+
+
+@pytest.mark.parametrize("form", ["lanes", "stacked"])
+def test_an_interrupted_run_goes_on_to_the_bit(card, tmp_path, form, monkeypatch):
+    path = card(form=form)
+    run("fit", path, "-o", tmp_path / "whole")
+    from tfperf.train.trainer import Trainer
+
+    save, left = Trainer.save, [2]
+
+    def save_and_stop(self):
+        found = save(self)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(Trainer, "save", save_and_stop)
+    with pytest.raises(KeyboardInterrupt):
+        tfperf.fit(path, tmp_path / "cut", overrides=["train.steps_per_call=7"])
+    monkeypatch.undo()
+    run("fit", path, "-o", tmp_path / "cut", "--resume", "--set", "train.steps_per_call=7")
+    assert outcome.read(tmp_path / "cut" / "results.h5").summary["resumed_from_steps"]
+    same(tmp_path / "whole", tmp_path / "cut")
+
+
+@pytest.mark.parametrize("form", ["lanes", "stacked"])
+def test_a_replica_that_breaks_leaves_the_others_to_the_bit(card, tmp_path, form):
+    masks = f'{{build: "{NETS}:mask", arguments: {{samples: 72}}}}'
+    sound, broken = (tmp_path / name for name in ("sound", "broken"))
+    run("fit", card(data=masks, form=form), "-o", sound)
+    said = run("fit", card(data=masks, load="load_broken", form=form), "-o", broken, code=3)
+    assert "broken: 2" in said
+    a, b = (outcome.read(folder / "results.h5") for folder in (sound, broken))
+    assert b.replicas.status[1] == "quarantined" and b.replicas.is_usable.tolist() == [True, False, True, True]
+    for name, values in a.weights.items():
+        np.testing.assert_array_equal(values[[0, 2, 3]], b.weights[name][[0, 2, 3]], err_msg=name)
+    assert "broken: 2" in run(
+        "fit", card(data=masks, load="load_broken", form=form), "-o", broken, "--retry-failed", code=1
+    )
+    assert outcome.read(broken / "results.h5").replicas.attempt.tolist() == [0, 1, 0, 0]
+
+
+def test_from_python_with_predictions_and_a_file(tmp_path):
+    x, y = nets.load()
+    fit = tfperf.ensemble(nets.build, replicas=5, seed=3, data="bootstrap").fit(
+        x, y, epochs=3, batch_size=16, validation=(x[:20], y[:20]), sample_weight=np.ones(len(x)),
+    )  # fmt: skip
+    found = fit.predict(x, batch_size=37)
+    np.testing.assert_allclose(fit.mean(x), found.mean(axis=0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(fit.std(x), found.std(axis=0, ddof=1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        fit.quantiles(x, [0.16, 0.84]), np.quantile(found, [0.16, 0.84], axis=0), rtol=1e-5, atol=1e-6
+    )
+    model = fit.model(4)
+    assert isinstance(model, keras.Model)
+    np.testing.assert_allclose(model.predict(x, verbose=0), found[3], rtol=1e-5, atol=1e-6)
+    again = tfperf.load(fit.save(tmp_path / "ensemble.h5"))
+    np.testing.assert_array_equal(again.predict(x), fit.predict(x))
+    assert again.replicas.id.tolist() == [1, 2, 3, 4, 5] and "5 of 5" in repr(again)
+    with pytest.raises(UserError, match="there are 1 to 5, 5 in all"):
+        fit.model(6)
+    with pytest.raises(UserError, match="numbers from 0 to 1"):
+        fit.quantiles(x, [50])
+    with pytest.raises(RunDirectoryError):
+        (tmp_path / "other.h5").write_bytes(b"no HDF5")
+        tfperf.load(tmp_path / "other.h5")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"model": nets.build_seeded}, "ensemble.same_start: true"),
+        ({"data": np.ones((2, 9), bool)}, r"bool of shape \(3, 72\)"),
+        ({"data": np.arange(3 * 72).reshape(3, 72) % 5 > 0}, "must select as many for each replica"),
+        ({"data": "jackknife"}, "must be all, bootstrap or a mapping"),
+        ({"learning_rate": [1e-3]}, "must have as many values as there are replicas: 3"),
+        ({"patience": 0}, "ensemble.patience: got 0"),
+        ({"replicas": 0}, "replicas: got 0"),
+        ({"model": nets.build_own_step, "form": "stacked"}, "the model has a train_step of its own"),
+        ({"callbacks": [keras.callbacks.TerminateOnNaN()]}, "train.callbacks: .*must be left out with replicas"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(settings, said):
+    x, y = nets.load()
+    given = {"replicas": 3, **settings}
+    model, callbacks = given.pop("model", nets.build), given.pop("callbacks", None)
+    with pytest.raises(CardError, match=said):
+        tfperf.ensemble(model, **given).fit(x, y, epochs=1, batch_size=16, validation=0.2, callbacks=callbacks)
+
+
+def test_equal_starts_are_allowed_where_they_are_wanted():
+    x, y = nets.load()
+    fit = tfperf.ensemble(nets.build_seeded, replicas=2, data="bootstrap", same_start=True).fit(x, y, epochs=1)
+    assert not np.array_equal(*fit.predict(x))
+
+
+def test_streams_are_refused():
+    import tensorflow as tf
+
+    x, y = nets.load()
+    with pytest.raises(CardError, match="a bootstrap of a stream"):
+        tfperf.ensemble(nets.build, replicas=2, data="bootstrap").fit(
+            tf.data.Dataset.from_tensor_slices((x, y)).batch(8), epochs=1
+        )
+
+
+def test_studies_of_steps_take_no_replicas(card, tmp_path):
+    assert "leave replicas out" in run("profile", card(), "-o", tmp_path / "profile", code=2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL])
+def test_a_killed_run_goes_on_to_the_bit(card, tmp_path, number):
+    path = card(epochs=60)
+    run("fit", path, "-o", tmp_path / "whole")
+    command = [sys.executable, "-m", "tfperf", "fit", str(path), "-o", str(tmp_path / "cut")]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list((tmp_path / "cut").glob("checkpoints/*.ckpt")) and child.poll() is None:
+        pass
+    child.send_signal(number)
+    child.wait()
+    run("fit", path, "-o", tmp_path / "cut", *([] if child.returncode == 0 else ["--resume"]))
+    same(tmp_path / "whole", tmp_path / "cut")

@@ -1,0 +1,43 @@
+"""What a layer of a graph is called with, by name, with the masks that Keras fills in."""
+
+from inspect import signature
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+def bind_arguments(layer: Any, inputs: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Every argument of the layer's call.
+
+    Keras fills in `mask` only where one argument alone has tensors, else `NAME_mask`, and never what is given.
+    """
+    bound = signature(layer.call).bind(*inputs, **options)
+    bound.apply_defaults()
+    arguments = bound.arguments
+    tensors = [name for name, value in arguments.items() if _has_tensors(value)]
+    wanted = ["mask"] if len(tensors) == 1 else [f"{name}_mask" for name in tensors]
+    for name, mask in zip(tensors, wanted, strict=True):
+        if mask in arguments and arguments[mask] is None:
+            arguments[mask] = keras.tree.map_structure(read_mask, arguments[name])
+    return arguments
+
+
+def _has_tensors(value: Any) -> bool:
+    if not keras.tree.is_nested(value):
+        return isinstance(value, tf.Tensor | np.ndarray)
+    flat = keras.tree.flatten(value)
+    return bool(flat) and all(one is None or isinstance(one, tf.Tensor | np.ndarray) for one in flat)
+
+
+def read_mask(tensor: Any) -> Any:
+    """The mask of a tensor, None where it has none."""
+    return getattr(tensor, "_keras_mask", None)
+
+
+def set_mask(tensor: tf.Tensor, mask: Any) -> tf.Tensor:
+    """The tensor, with that mask."""
+    if mask is not None:
+        tensor._keras_mask = mask
+    return tensor
