@@ -62,9 +62,14 @@ def fit_ensemble(replicas, build=nets.build, form="lanes", xla=False, options=No
     )
 
 
-@pytest.mark.parametrize(("xla", "resampling", "build"), [
-    (False, "bootstrap", nets.build), (True, "all", nets.build), (False, "all", nets.build_own_step),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("xla", "resampling", "build"),
+    [
+        (False, "bootstrap", nets.build),
+        pytest.param(True, "all", nets.build, marks=pytest.mark.slow),
+        pytest.param(False, "all", nets.build_own_step, marks=pytest.mark.slow),
+    ],
+)
 def test_lanes_are_what_fit_makes_alone(xla, resampling, build):
     found = fit_ensemble(3, build, xla=xla, data=resampling)
     for replica in (1, 3):
@@ -77,6 +82,7 @@ def test_lanes_are_what_fit_makes_alone(xla, resampling, build):
             np.testing.assert_allclose(mine, np.float32(values), rtol=limit, atol=limit, err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_replica_does_not_depend_on_the_others():
     many, one = fit_ensemble(3), fit_ensemble("3-3")
     assert one.replicas.id.tolist() == [3]
@@ -84,6 +90,7 @@ def test_a_replica_does_not_depend_on_the_others():
         np.testing.assert_array_equal(many.outcome.weights[name][2], values[0], err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["lanes", "stacked"])
 def test_best_weights_are_those_that_early_stopping_restores(form):
     found = fit_ensemble(6, form=form, patience=2)
@@ -104,6 +111,7 @@ def test_best_weights_are_those_that_early_stopping_restores(form):
         assert np.isnan(found.history["val_loss"][found.replicas.stop_epoch[row] :, row]).all()
 
 
+@pytest.mark.slow
 def test_rates_and_weights_of_each():
     rates = [1e-3, 5e-3, 2e-2]
     found = fit_ensemble(3, learning_rate=rates)

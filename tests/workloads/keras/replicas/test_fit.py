@@ -74,13 +74,14 @@ def test_a_run_from_a_card_and_replicas_that_are_added(card, tmp_path):
     assert found.predict(nets.load()[0]).shape == (4, nets.SAMPLES, 1)
 
 
+@pytest.mark.slow
 def test_stacked_agrees_with_lanes(card, tmp_path):
     for form in ("lanes", "stacked"):
         run("fit", card(form=form), "-o", tmp_path / form)
     same(tmp_path / "lanes", tmp_path / "stacked", limit=1e-4)
 
 
-@pytest.mark.parametrize("form", ["lanes", "stacked"])
+@pytest.mark.parametrize("form", [pytest.param("lanes", marks=pytest.mark.slow), "stacked"])
 def test_an_interrupted_run_goes_on_to_the_bit(card, tmp_path, form, monkeypatch):
     path = card(form=form)
     run("fit", path, "-o", tmp_path / "whole")
@@ -104,7 +105,7 @@ def test_an_interrupted_run_goes_on_to_the_bit(card, tmp_path, form, monkeypatch
     same(tmp_path / "whole", tmp_path / "cut")
 
 
-@pytest.mark.parametrize("form", ["lanes", "stacked"])
+@pytest.mark.parametrize("form", ["lanes", pytest.param("stacked", marks=pytest.mark.slow)])
 def test_a_replica_that_breaks_leaves_the_others_to_the_bit(card, tmp_path, form):
     masks = f'{{build: "{NETS}:mask", arguments: {{samples: 72}}}}'
     sound, broken = (tmp_path / name for name in ("sound", "broken"))
@@ -116,7 +117,7 @@ def test_a_replica_that_breaks_leaves_the_others_to_the_bit(card, tmp_path, form
     for name, values in a.weights.items():
         np.testing.assert_array_equal(values[[0, 2, 3]], b.weights[name][[0, 2, 3]], err_msg=name)
     assert "broken: 2" in run(
-        "fit", card(data=masks, load="load_broken", form=form), "-o", broken, "--retry-failed", code=1
+        "fit", card(data=masks, load="load_broken", form=form), "-o", broken, "--retry-failed", code=3
     )
     assert outcome.read(broken / "results.h5").replicas.attempt.tolist() == [0, 1, 0, 0]
 
@@ -169,6 +170,7 @@ def test_what_is_refused(settings, said):
         tfperf.ensemble(model, **given).fit(x, y, epochs=1, batch_size=16, validation=0.2, callbacks=callbacks)
 
 
+@pytest.mark.slow
 def test_equal_starts_are_allowed_where_they_are_wanted():
     x, y = nets.load()
     fit = tfperf.ensemble(nets.build_seeded, replicas=2, data="bootstrap", same_start=True).fit(x, y, epochs=1)
@@ -189,6 +191,7 @@ def test_studies_of_steps_take_no_replicas(card, tmp_path):
     assert "leave replicas out" in run("profile", card(), "-o", tmp_path / "profile", code=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL])
 def test_a_killed_run_goes_on_to_the_bit(card, tmp_path, number):
     path = card(epochs=60)

@@ -1,52 +1,39 @@
 """Layers by an equation and slopes of each replica, as a stack: the same as each alone."""
 
+from functools import partial
+
 import keras
 import pytest
 from keras import layers
 
+from tests.workloads.keras.stacked.branches import build_branches
 from tests.workloads.keras.stacked.pairs import assert_same, compile_model, draw, refuse
 from tfperf.workloads.keras.stacked.layers.einsum_dense import add_letter
 
 SEQUENCES = draw(21, 4, 3), draw(21, 2, seed=1)
 HELD = draw(13, 4, 3, seed=2), draw(13, 2, seed=3)
 
-
-def build(layer, *given, **options):
-    def make():
-        hidden = [layers.Dense(3), layer(*given, **options), layers.Flatten(), layers.Dense(2)]
-        return compile_model([keras.Input((4, 3)), *hidden], metrics=["mae"])
-
-    return make
-
-
-@pytest.mark.parametrize(
-    ("equation", "shape", "axes"),
-    [
-        ("abc,cd->abd", (None, 5), "d"), ("abc,cd->abd", (None, 5), None), ("abc,bd->adc", (6, 3), "dc"),
-        ("abc,bcde->ade", (2, 3), "e"), ("abc,bcde->ade", (2, 3), "d"), ("abc,bcd->ad", 7, "d"),
-        ("abc,bc->abc", (4, 3), "b"), ("...x,xy->...y", 5, "y"), ("...bx,xyb->...by", (4, 2), "by"),
-        ("ab...,bc->ac...", (5, 3), None), ("ab...,bc->ac...", 5, "c"),
-    ],
-)  # fmt: skip
-def test_any_equation(equation, shape, axes):
-    assert_same(build(layers.EinsumDense, equation, shape, bias_axes=axes), SEQUENCES, HELD)
+EQUATIONS = [
+    ("abc,cd->abd", (None, 5), "d"), ("abc,cd->abd", (None, 5), None), ("abc,bd->adc", (6, 3), "dc"),
+    ("abc,bcde->ade", (2, 3), "e"), ("abc,bcde->ade", (2, 3), "d"), ("abc,bcd->ad", 7, "d"),
+    ("abc,bc->abc", (4, 3), "b"), ("...x,xy->...y", 5, "y"), ("...bx,xyb->...by", (4, 2), "by"),
+    ("ab...,bc->ac...", 5, None), ("ab...,bc->ac...", 5, "c"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("equation", ["abc,cd->abd", "...x,xy->...y"])
-def test_with_xla(equation):
-    shape = (4, 5) if "." not in equation else 5
-    assert_same(build(layers.EinsumDense, equation, shape, activation="tanh"), SEQUENCES, HELD, xla=True)
+@pytest.mark.parametrize("xla", [False, True])
+def test_any_equation(xla):
+    makers = [partial(layers.EinsumDense, one, shape, bias_axes=axes) for one, shape, axes in EQUATIONS]
+    assert_same(build_branches(makers, (4, 3), 3), SEQUENCES, HELD, xla=xla)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"activation": "softmax"}, {"kernel_regularizer": "l2", "bias_regularizer": "l1"},
-        {"kernel_constraint": "max_norm"}, {"activity_regularizer": "l2"},
-    ],
-)  # fmt: skip
-def test_options(options):
-    assert_same(build(layers.EinsumDense, "abc,cd->abd", (4, 5), bias_axes="d", **options), SEQUENCES, HELD)
+def test_options():
+    make = partial(layers.EinsumDense, "abc,cd->abd", (4, 5), bias_axes="d")
+    makers = [
+        partial(make, activation="softmax"), partial(make, kernel_regularizer="l2", bias_regularizer="l1"),
+        partial(make, kernel_constraint="max_norm"), partial(make, activity_regularizer="l2"),
+    ]  # fmt: skip
+    assert_same(build_branches(makers, (4, 3), 3), SEQUENCES, HELD)
 
 
 def test_what_cannot_be_stacked_is_refused():
@@ -66,15 +53,9 @@ def test_the_new_letter_is_none_of_the_equation():
 
 @pytest.mark.parametrize("xla", [False, True])
 def test_slopes(xla):
-    assert_same(build(layers.PReLU), SEQUENCES, HELD, xla=xla)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"shared_axes": [1]}, {"shared_axes": 2, "alpha_initializer": "ones"}, {"shared_axes": [1, 2]},
-        {"alpha_regularizer": "l2", "alpha_constraint": "non_neg", "alpha_initializer": "uniform"},
-    ],
-)  # fmt: skip
-def test_options_of_slopes(options):
-    assert_same(build(layers.PReLU, **options), SEQUENCES, HELD)
+    slopes = partial(layers.PReLU, alpha_initializer="uniform")
+    makers = [
+        layers.PReLU, partial(slopes, shared_axes=[1]), partial(slopes, shared_axes=2),
+        partial(slopes, shared_axes=[1, 2]), partial(slopes, alpha_regularizer="l2", alpha_constraint="non_neg"),
+    ]  # fmt: skip
+    assert_same(build_branches(makers, (4, 3), 3), SEQUENCES, HELD, xla=xla)

@@ -1,23 +1,24 @@
 """Noise and penalties on what goes through, as a stack: each replica has what it would have alone."""
 
-import keras
+from functools import partial
+
 import numpy as np
 import pytest
 from keras import layers
 
-from tests.workloads.keras.stacked.pairs import assert_same, compile_model, draw
+from tests.workloads.keras.stacked.branches import build_branches
+from tests.workloads.keras.stacked.pairs import assert_same, draw
 
 SHAPES = {1: (4, 6), 2: (3, 4, 6), 3: (2, 3, 4, 6)}
-
-
-def build(layer, axes=1):
-    """A network with a layer that a function makes; axes: of inputs between samples and features."""
-
-    def make():
-        hidden = [layers.Dense(6, "tanh"), layer(), layers.Flatten(), layers.Dense(2)]
-        return compile_model([keras.Input(SHAPES[axes]), *hidden], metrics=["mae"])
-
-    return make
+PLAIN = [
+    partial(layers.GaussianNoise, 0.3), partial(layers.GaussianDropout, 0.3), partial(layers.AlphaDropout, 0.3),
+    partial(layers.SpatialDropout1D, 0.4),
+]  # fmt: skip
+OTHERS = [
+    partial(layers.GaussianNoise, 0.3, seed=3), partial(layers.AlphaDropout, 0.3, noise_shape=(None, 1, 6)),
+    partial(layers.GaussianNoise, 0.0), partial(layers.GaussianDropout, 0.0), partial(layers.AlphaDropout, 0.0),
+    partial(layers.SpatialDropout1D, 0.0), partial(layers.SpatialDropout1D, 1.0),
+]  # fmt: skip
 
 
 def draw_data(axes=1):
@@ -25,42 +26,25 @@ def draw_data(axes=1):
     return (draw(21, *SHAPES[axes]), draw(21, 2, seed=1)), (draw(13, *SHAPES[axes], seed=2), draw(13, 2, seed=3))
 
 
-NOISES = {
-    "noise": lambda: layers.GaussianNoise(0.3),
-    "factors": lambda: layers.GaussianDropout(0.3),
-    "alpha": lambda: layers.AlphaDropout(0.3),
-    "spatial": lambda: layers.SpatialDropout1D(0.4),
-    "seed": lambda: layers.GaussianNoise(0.3, seed=3),
-    "alike": lambda: layers.AlphaDropout(0.3, noise_shape=(None, 1, 6)),
-    "no noise": lambda: layers.GaussianNoise(0.0),
-    "no factors": lambda: layers.GaussianDropout(0.0),
-    "no alpha": lambda: layers.AlphaDropout(0.0),
-    "nothing": lambda: layers.SpatialDropout1D(1.0),
-}
+@pytest.mark.parametrize("xla", [False, True])
+def test_each_draws_what_it_would_draw_alone(xla):
+    stack = assert_same(build_branches(PLAIN, SHAPES[1]), *draw_data(), xla=xla)
+    seeds = [one for name, one in stack.items() if "seed_generator" in name]
+    assert len(seeds) == len(PLAIN)
+    assert all(len(np.unique(one, axis=0)) == len(one) for one in seeds)  # a seed of its own for each replica
 
 
-@pytest.mark.parametrize("noise", NOISES)
-def test_each_draws_what_it_would_draw_alone(noise):
-    assert_same(build(NOISES[noise]), *draw_data())
+def test_options_of_noise():
+    assert_same(build_branches(OTHERS, SHAPES[1]), *draw_data())
 
 
-@pytest.mark.parametrize("noise", ["noise", "factors", "alpha", "spatial"])
-def test_with_xla(noise):
-    assert_same(build(NOISES[noise]), *draw_data(), xla=True)
+@pytest.mark.parametrize(("kind", "axes"), [(layers.SpatialDropout2D, 2), (layers.SpatialDropout3D, 3)])
+def test_whole_channels_are_dropped(kind, axes):
+    makers = [partial(kind, 0.4, data_format=order) for order in ("channels_first", "channels_last")]
+    assert_same(build_branches(makers, SHAPES[axes]), *draw_data(axes))
 
 
-@pytest.mark.parametrize("order", ["channels_first", "channels_last"])
-@pytest.mark.parametrize(("layer", "axes"), [(layers.SpatialDropout2D, 2), (layers.SpatialDropout3D, 3)])
-def test_whole_channels_are_dropped(layer, axes, order):
-    assert_same(build(lambda: layer(0.4, data_format=order), axes), *draw_data(axes))
-
-
-def test_replicas_draw_from_seeds_of_their_own():
-    stack = assert_same(build(NOISES["noise"]), *draw_data())
-    (seeds,) = (value for name, value in stack.items() if "seed_generator" in name)
-    assert len(np.unique(seeds, axis=0)) == len(seeds)
-
-
-@pytest.mark.parametrize(("options", "xla"), [({"l1": 0.1}, False), ({"l1": 0.1, "l2": 0.2}, True), ({}, False)])
-def test_penalties_on_what_goes_through(options, xla):
-    assert_same(build(lambda: layers.ActivityRegularization(**options)), *draw_data(), xla=xla)
+@pytest.mark.parametrize("xla", [False, True])
+def test_penalties_on_what_goes_through(xla):
+    makers = [partial(layers.ActivityRegularization, **one) for one in ({"l1": 0.1}, {"l1": 0.1, "l2": 0.2}, {})]
+    assert_same(build_branches(makers, SHAPES[1]), *draw_data(), xla=xla)

@@ -16,12 +16,14 @@ from tfperf.results.contents import PAGE, RESULTS
 from tfperf.results.state import RunState
 from tfperf.runcard.places import make_unfit_error, replace_values
 from tfperf.sources.given import ORIGIN
+from tfperf.sources.samples import Samples
 from tfperf.workloads.job import FinishedFit, Job, Session
 from tfperf.workloads.keras.card import KerasCard, list_ensemble_faults
 from tfperf.workloads.keras.card_files import hash_files
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import count_parameters, digest_model
 from tfperf.workloads.keras.replicas import outcome as outcomes
+from tfperf.workloads.keras.replicas.calibration import describe_calibration
 from tfperf.workloads.keras.replicas.forms import STACKED
 from tfperf.workloads.keras.replicas.members import Members, check_data
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
@@ -60,6 +62,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             session.progress.say(f"warning: replicas are not independent, nor is a resumed run the same: {what}")
         self.seconds_per_step: list[float] = []
         self.reasons: list[str] = []
+        self.calibration: dict[str, Any] = {}
         self.found: EnsembleOutcome
 
     @cached_property
@@ -133,6 +136,11 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
         found = trained.make_outcome(self.card.title, self.template)
         if before is not None:
             found = outcomes.merge(before, found)
+        good = found.replicas.is_usable
+        usable = {name: values[good] for name, values in found.weights.items()}
+        held = self.data.validation
+        assert held is None or isinstance(held, Samples)
+        self.calibration = describe_calibration(self.template.model, usable, held)
         return replace(found, summary=self._summarise(found, parts))
 
     def _summarise(self, found: EnsembleOutcome, parts: Sequence[ReplicaPart]) -> dict[str, Any]:
@@ -151,6 +159,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             "batch": self.template.batch, "choices": parts[-1].choices, "not_stacked": self.reasons,
             "ms_per_step": compute_quartiles(self.seconds_per_step),
             "resumed_from_steps": [step for part in parts for step in part.resumed_from_steps],
+            "calibration": self.calibration,
             "seconds": self.session.watch.sum_seconds(), "not_bit_exact": list(self.template.unkept_draws),
         }  # fmt: skip
 

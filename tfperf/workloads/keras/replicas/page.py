@@ -11,6 +11,7 @@ from tfperf.report.numbers import format_number
 from tfperf.report.page import render_image, render_page, render_paragraph, render_table
 from tfperf.report.style import MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
 from tfperf.workloads.keras.page import VALIDATED
+from tfperf.workloads.keras.replicas.calibration_page import render_calibration
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 
 
@@ -24,6 +25,7 @@ def render_report(title: str, found: EnsembleOutcome) -> str:
     sections = [
         ("curves", "Losses and metrics", curves),
         ("replicas", "Replicas", _render_replicas(found.summary)),
+        ("calibration", "Spread and errors", render_calibration(found.summary["calibration"])),
         ("choices", "How the steps were taken", render_table(("choice", ""), _list_choices(found.summary))),
         ("times", "Where the time went", render_table(("stage", "seconds"), _list_seconds(found.summary))),
     ]

@@ -10,37 +10,34 @@ from tfperf.workloads.keras.stacked.draws import draw_replicas
 from tfperf.workloads.keras.stacked.layer import Values
 
 States = list[tf.Tensor]  # (R, B, U) each; the first is what a cell gives
-Step = Callable[[tf.Tensor, States], States]
+Step = Callable[[tf.Tensor, States, Sequence[tf.Tensor]], States]  # of an input (R, B, G), states, the cell's weights
+Advance = Callable[[tf.Tensor, tf.Tensor | None, States, Sequence[tf.Tensor]], States]  # the second: who moves on
 
 
-class Product:
+class ReplicaProduct:
     """Times a kernel, after dropout where there are factors, of which each part of the kernel may have its own."""
 
-    def __init__(self, kernel: tf.Tensor, factors: tf.Tensor | None = None) -> None:
-        """kernel: (R, I, G); factors: (R, K, B, I), the k-th for the k-th of K equal parts of the G columns."""
-        self.factors, self.kernel = factors, kernel
-        self.parts = 1 if factors is None else factors.shape[1]
-        if self.parts > 1:
-            self.kernel = tf.stack(tf.split(kernel, self.parts, axis=-1), axis=1)
+    def __init__(self, factors: tf.Tensor | None = None) -> None:
+        """factors: (R, K, B, I), the k-th for the k-th of K equal parts of the columns."""
+        self.factors, self.parts = factors, 1 if factors is None else factors.shape[1]
 
-    def multiply(self, x: tf.Tensor) -> tf.Tensor:
-        """(R, B, I) to (R, B, G), or (R, B, T, I) to (R, B, T, G)."""
+    def take_apart(self, kernel: tf.Tensor) -> tf.Tensor:
+        """A kernel (R, I, G) as it is multiplied with: (R, K, I, G / K) where there are parts."""
+        return kernel if self.parts == 1 else tf.stack(tf.split(kernel, self.parts, axis=-1), axis=1)
+
+    def multiply(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        """(R, B, I) to (R, B, G), or (R, B, T, I) to (R, B, T, G); the kernel is taken apart."""
         if self.factors is None:
-            return _multiply(x, self.kernel, 1)
+            return _multiply(x, kernel, 1)
+        factors = self.factors if len(x.shape) == 3 else self.factors[..., None, :]  # all steps have the same
         if self.parts == 1:
-            return _multiply(x * self._match(x)[:, 0], self.kernel, 1)
-        found = _multiply(x[:, None] * self._match(x), self.kernel, 2)
-        return tf.concat(tf.unstack(found, axis=1), axis=-1)
-
-    def _match(self, x: tf.Tensor) -> tf.Tensor:
-        """The factors (R, K, B, 1.., I) that every step has."""
-        return self.factors if len(x.shape) == 3 else self.factors[..., None, :]
+            return _multiply(x * factors[:, 0], kernel, 1)
+        return tf.concat(tf.unstack(_multiply(x[:, None] * factors, kernel, 2), axis=1), axis=-1)
 
 
 def _multiply(x: tf.Tensor, kernel: tf.Tensor, first: int) -> tf.Tensor:
     """Batched over the axes before `first`; all others but the last are rows."""
-    inner = x.shape[first:-1]
-    if len(inner) == 1:
+    if len(x.shape) == first + 2:
         return tf.matmul(x, kernel)
     found = tf.matmul(tf.reshape(x, [*x.shape[:first], -1, x.shape[-1]]), kernel)
     return tf.reshape(found, [*x.shape[:-1], kernel.shape[-1]])
@@ -79,50 +76,100 @@ def draw_factors(values: Values, cell: Any, x: tf.Tensor, training: bool) -> Fac
 
 
 def run_steps(
-    step: Step, inputs: tf.Tensor, states: States, kept: tf.Tensor | None, gather: bool, unroll: bool
-) -> tuple[tf.Tensor | None, States]:
-    """Go through T steps of inputs (T, R, B, G): what was given after each (T, R, B, U), if wanted; the last states.
+    step: Step, weights: Sequence[tf.Tensor], inputs: tf.Tensor, states: States, kept: tf.Tensor | None, unroll: bool
+) -> list[tf.Tensor]:
+    """The states after each of T steps of inputs (T, R, B, G): (T, R, B, U) each.
 
     kept: (T, R, B, 1), False where a sample's states stay as they are.
     """
-    run = _unroll if unroll else _loop
-    return run(lambda one, keep, old: _advance(step, one, keep, old), inputs, states, kept, gather)
 
+    def advance(one: tf.Tensor, keep: tf.Tensor | None, old: States, weights: Sequence[tf.Tensor]) -> States:
+        found = step(one, old, weights)
+        if keep is None:
+            return found
+        return [tf.where(keep, new, before) for new, before in zip(found, old, strict=True)]
 
-def _advance(step: Step, one: tf.Tensor, keep: tf.Tensor | None, states: States) -> States:
-    found = step(one, states)
-    if keep is None:
-        return found
-    return [tf.where(keep, new, old) for new, old in zip(found, states, strict=True)]
+    if unroll:
+        return _unroll(advance, weights, inputs, states, kept)
+    return _loop_with_gradient(advance, weights, inputs, states, kept)
 
 
 def _unroll(
-    advance: Callable[..., States], inputs: tf.Tensor, states: States, kept: tf.Tensor | None, gather: bool
-) -> tuple[tf.Tensor | None, States]:
-    given, length = [], inputs.shape[0]
+    advance: Advance, weights: Sequence[tf.Tensor], inputs: tf.Tensor, states: States, kept: tf.Tensor | None
+) -> list[tf.Tensor]:
+    found, length = [], inputs.shape[0]
     keeps: Sequence[tf.Tensor | None] = [None] * length if kept is None else tf.unstack(kept)
     for one, keep in zip(tf.unstack(inputs), keeps, strict=True):
-        states = advance(one, keep, states)
-        given.append(states[0])
-    return (tf.stack(given) if gather else None), states
+        states = advance(one, keep, states, weights)
+        found.append(states)
+    return [tf.stack(each) for each in zip(*found, strict=True)]
 
 
-def _loop(
-    advance: Callable[..., States], inputs: tf.Tensor, states: States, kept: tf.Tensor | None, gather: bool
-) -> tuple[tf.Tensor | None, States]:
-    """As a loop in the graph. Its length is given as a most, without which XLA has no gradients."""
-    length = tf.shape(inputs)[0] if inputs.shape[0] is None else inputs.shape[0]
+def _loop_with_gradient(
+    advance: Advance, weights: Sequence[tf.Tensor], inputs: tf.Tensor, states: States, kept: tf.Tensor | None
+) -> list[tf.Tensor]:
+    """As a loop in the graph, and as one for the gradient, which takes each step again from the states before it.
 
-    def hold(tensor: tf.Tensor) -> tf.TensorArray:
-        return tf.TensorArray(tensor.dtype, length, element_shape=tensor.shape[1:]).unstack(tensor)
+    A loop's own gradient keeps lists of tensors, which under XLA cannot leave a branch of the graph.
+    """
+    count = len(states)
 
-    ones, keeps = hold(inputs), None if kept is None else hold(kept)
-    given = [tf.TensorArray(states[0].dtype, length, element_shape=states[0].shape)] if gather else []
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def run(inputs: tf.Tensor, *rest: tf.Tensor) -> Any:
+        states, weights = [*rest[:count]], rest[count:]
+        found = _loop(lambda one, keep, old: advance(one, keep, old, weights), inputs, states, kept)
 
-    def body(t: tf.Tensor, given: list[tf.TensorArray], states: States) -> Any:
-        found = advance(ones.read(t), None if keeps is None else keeps.read(t), states)
-        return t + 1, [array.write(t, found[0]) for array in given], found
+        def find_gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
+            before = [tf.concat([first[None], each[:-1]], 0) for first, each in zip(states, found, strict=True)]
+            return _loop_back(advance, weights, inputs, before, kept, upstream)
 
-    start = (tf.constant(0), given, states)
-    _, given, states = tf.while_loop(lambda t, *_: t < length, body, start, maximum_iterations=length)
-    return (given[0].stack() if gather else None), states
+        return found, find_gradient
+
+    return list(run(inputs, *states, *weights))
+
+
+def _loop(advance: Callable[..., States], inputs: tf.Tensor, states: States, kept: tf.Tensor | None) -> list[tf.Tensor]:
+    """The states after each step. The length is given as a most too, which XLA asks for."""
+    length = inputs.shape[0]
+    ones, keeps = _keep_masked(inputs), None if kept is None else _keep_masked(kept)
+    found = [tf.TensorArray(one.dtype, length, element_shape=one.shape) for one in states]
+
+    def body(t: tf.Tensor, found: list[tf.TensorArray], states: States) -> Any:
+        after = advance(ones.read(t), None if keeps is None else keeps.read(t), states)
+        return t + 1, [array.write(t, one) for array, one in zip(found, after, strict=True)], after
+
+    _, found, _ = tf.while_loop(
+        lambda t, *_: t < length, body, (tf.constant(0), found, states), maximum_iterations=length
+    )
+    return [array.stack() for array in found]
+
+
+def _loop_back(
+    advance: Advance, weights: Sequence[tf.Tensor], inputs: tf.Tensor, before: list[tf.Tensor],
+    kept: tf.Tensor | None, upstream: Sequence[tf.Tensor],
+) -> list[tf.Tensor]:  # fmt: skip
+    """Gradients by inputs, first states and weights, of those by the states after each step."""
+    length, count = inputs.shape[0], len(before)
+    ones, keeps = _keep_masked(inputs), None if kept is None else _keep_masked(kept)
+    olds, given = [_keep_masked(one) for one in before], [_keep_masked(one) for one in upstream]
+    found = tf.TensorArray(inputs.dtype, length, element_shape=inputs.shape[1:])
+
+    def body(i: tf.Tensor, found: tf.TensorArray, later: States, sums: list[tf.Tensor]) -> Any:
+        t = length - 1 - i
+        one, old = ones.read(t), [array.read(t) for array in olds]
+        with tf.GradientTape() as tape:
+            tape.watch([one, old, weights])
+            after = advance(one, None if keeps is None else keeps.read(t), old, weights)
+        wanted = [array.read(t) + own for array, own in zip(given, later, strict=True)]
+        by_one, *rest = tape.gradient(after, [one, *old, *weights], wanted, tf.UnconnectedGradients.ZERO)
+        sums = [total + own for total, own in zip(sums, rest[count:], strict=True)]
+        return i + 1, found.write(t, by_one), rest[:count], sums
+
+    start = (tf.constant(0), found, [tf.zeros_like(one[0]) for one in before], [tf.zeros_like(one) for one in weights])
+    _, found, first, sums = tf.while_loop(lambda i, *_: i < length, body, start, maximum_iterations=length)
+    return [found.stack(), *first, *sums]
+
+
+def _keep_masked(tensor: tf.Tensor) -> tf.TensorArray:
+    """The tensor's parts by its first axis."""
+    return tf.TensorArray(tensor.dtype, tensor.shape[0], element_shape=tensor.shape[1:]).unstack(tensor)

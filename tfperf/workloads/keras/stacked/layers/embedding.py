@@ -24,13 +24,13 @@ class StackedEmbedding(StackedLayer[keras.layers.Embedding]):
     def call(self, values: Values, *inputs: Any, training: bool, **options: Any) -> tf.Tensor:
         """The rows of the words; with mask_zero, word 0 is masked."""
         (words,), layer = inputs, self.layer
-        y = tf.cast(look_up(values.get(layer.embeddings), words), layer.compute_dtype)
+        y = tf.cast(gather_rows(values.get(layer.embeddings), words), layer.compute_dtype)
         if layer.mask_zero:
             y._keras_mask = tf.not_equal(words, tf.zeros([], words.dtype))
         return y
 
 
-def look_up(table: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+def gather_rows(table: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
     """Rows (R, B, ..., O) of each replica's table (R, V, O); negative words count from its end."""
     if words.dtype not in (tf.int32, tf.int64):
         words = tf.cast(words, tf.int32)

@@ -55,14 +55,13 @@ class StackedRecurrent(StackedLayer[layers.RNN]):
         if layer.go_backwards:
             kept = None if kept is None else tf.reverse(kept, [0])
             inputs = tf.reverse(inputs, [0]) if is_first else inputs
-        own.prepare()
         zeros = tf.zeros([*x.shape[:2], cell.units], x.dtype)
         states = [tf.cast(one, x.dtype) for one in states] or [zeros for _ in keras.tree.flatten(cell.state_size)]
-        given, after = run_steps(own.step, inputs, states, kept, gather, layer.unroll)
-        output = after[0] if given is None else given
+        found = run_steps(own.step, own.prepare(), inputs, states, kept, layer.unroll)
+        after, output = [one[-1] for one in found], found[0] if gather else found[0][-1]
         if kept is not None:
             output = _hide(output, kept, layer.zero_output_for_mask)
-        return (output if given is None else tf.transpose(output, [1, 2, 0, 3])), after
+        return (tf.transpose(output, [1, 2, 0, 3]) if gather else output), after
 
 
 def list_cells(layer: layers.RNN) -> list[Any]:
@@ -92,9 +91,9 @@ def _hide(output: tf.Tensor, kept: tf.Tensor, zero: bool) -> tf.Tensor:
     """
     every = len(output.shape) == 4
     if zero:
-        shown = kept if every else kept[-1]
+        visible = kept if every else kept[-1]
     elif every:
-        shown = tf.cumsum(tf.cast(kept, tf.int32)) > 0
+        visible = tf.cumsum(tf.cast(kept, tf.int32)) > 0
     else:
-        shown = tf.reduce_any(kept, 0)
-    return tf.where(shown, output, tf.zeros_like(output))
+        visible = tf.reduce_any(kept, 0)
+    return tf.where(visible, output, tf.zeros_like(output))

@@ -26,7 +26,7 @@ class StackedTimeDistributed(StackedLayer[keras.layers.TimeDistributed]):
         # penalties of layers within are divided by the samples of a step
         within = inner._flatten_layers(include_self=False)
         self.at_once = all(one.activity_regularizer is None for one in within) and not any(
-            one._non_trainable_variables or _draws(one) for one in inner._flatten_layers()
+            one._non_trainable_variables or _needs_draws(one) for one in inner._flatten_layers()
         )
 
     @classmethod
@@ -71,7 +71,7 @@ class StackedTimeDistributed(StackedLayer[keras.layers.TimeDistributed]):
         return self.inner.call(values, x, training=training)
 
 
-def _draws(layer: Any) -> bool:
+def _needs_draws(layer: Any) -> bool:
     """Whether its seed goes on from step to step; cells of recurrent layers have one in any case."""
     rates = getattr(layer, "dropout", 1), getattr(layer, "recurrent_dropout", 0)
     return bool(layer._seed_generators) and any(rates)
