@@ -22,9 +22,9 @@ NAME_ARRAYS = {  # files that may have types of arrays by NumPy's own name
     "benchmarks/peer/n3fit_data.py": "runs there",
 }  # fmt: skip
 VERBS = frozenset((
-    "ablate", "acquire", "add", "adopt", "advance", "agree", "align", "allocate", "convolve", "analyse", "answer", "append",
-    "apply", "arrange", "attend", "feed", "hide", "map", "normalize", "penalise", "renormalize", "reseed", "unfold",
-    "unroll", "widen",
+    "ablate", "acquire", "add", "adopt", "advance", "agree", "align", "allocate", "analyse", "answer", "append",
+    "apply", "arrange", "attend", "convolve", "feed", "hide", "map", "normalize", "penalise", "renormalize", "reseed",
+    "unfold", "unroll", "widen",
     "ask", "assign", "attach", "attribute", "average", "begin", "bind", "blank", "break", "build", "call",
     "canonicalise", "capture", "change", "charge", "check", "choose", "claim", "clean", "clear", "clip", "close",
     "collect", "combine", "comment", "commit", "compare", "compile", "complain", "complete", "compress", "compute",

@@ -1,12 +1,12 @@
 """Networks that send the same tensors through many layers side by side, so that one training tests them all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 from keras import layers
 
-Makers = list[Callable[[], Any]]
+Makers = Sequence[Callable[..., Any]]
 
 
 def join_branches(inputs: Any, x: Any, makers: Makers, end: type = layers.Flatten) -> keras.Model:

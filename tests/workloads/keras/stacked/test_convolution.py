@@ -17,9 +17,8 @@ def build(shape, *hidden):
     return lambda: compile_model([keras.Input(shape), *(one() for one in hidden), layers.Flatten(), layers.Dense(2)])
 
 
-def check(shape, *hidden, **options):
-    held = draw(11, *shape, seed=2), draw(11, 2, seed=3)
-    assert_same(build(shape, *hidden), (draw(19, *shape), Y), held, **options)
+def check(shape, *hidden, held=None, **options):
+    assert_same(build(shape, *hidden), (draw(19, *shape), Y), held, replicas=2, **options)
 
 
 CONVOLUTIONS = [
@@ -36,7 +35,7 @@ CONVOLUTIONS = [
     (layers.Conv3D, 3, {"kernel_size": 2, "padding": "same", "strides": (1, 2, 1)}),
     (layers.Conv3D, 3, {"kernel_size": (3, 1, 2), "kernel_constraint": "max_norm"}),
     (layers.Conv1DTranspose, 1, {"kernel_size": 3, "strides": 2, "padding": "same"}),
-    (layers.Conv1DTranspose, 1, {"kernel_size": 3, "dilation_rate": 2, "use_bias": False}),
+    (layers.Conv1DTranspose, 1, {"kernel_size": 3, "use_bias": False}),
     (layers.Conv2DTranspose, 2, {"kernel_size": 3, "strides": (2, 1), "activation": "relu"}),
     (layers.Conv2DTranspose, 2, {"kernel_size": 3, "strides": 2, "padding": "same", "output_padding": 1}),
     (layers.Conv3DTranspose, 3, {"kernel_size": 2, "strides": 2, "padding": "same"}),
@@ -78,7 +77,7 @@ def test_many_channels_are_filtered_replica_by_replica():
         ((6, 5, 5), lambda: layers.Conv2D(4, 3, dilation_rate=2, activation="relu")),
         ((6, 5, 2), lambda: layers.DepthwiseConv2D(2, strides=2, padding="same", depth_multiplier=2)),
         ((6, 4), lambda: layers.SeparableConv1D(3, 2, dilation_rate=2)),
-        ((4, 5, 2), lambda: layers.Conv2DTranspose(3, 2, strides=2)),
+        ((4, 5, 2), lambda: layers.Conv2DTranspose(3, 2, dilation_rate=2)),
         ((4, 5, 2), lambda: layers.Conv2D(4, 2, groups=2)),
     ],
 )
@@ -96,7 +95,7 @@ def test_the_same_in_xla(shape, hidden):
     ],
 )
 def test_channels_first(hidden):
-    check((3, 5, 4), hidden, xla=True)
+    check((3, 5, 6), hidden, xla=True)
 
 
 def test_layers_one_after_another():
@@ -105,6 +104,7 @@ def test_layers_one_after_another():
         lambda: layers.Conv2D(3, 3, activation="relu"),
         lambda: layers.MaxPooling2D(),
         lambda: layers.Conv2D(4, 2, activation="relu"),
+        held=(draw(11, 8, 8, 1, seed=2), draw(11, 2, seed=3)),
     )
 
 
@@ -128,3 +128,8 @@ def test_lora_is_refused():
         return model
 
     assert [one.endswith("it has LoRA") for one in refuse(make)] == [True]
+
+
+def test_a_bias_that_keras_adds_along_another_axis_is_refused():
+    (reason,) = refuse(build((3, 5, 4), lambda: layers.DepthwiseConv2D(2, data_format="channels_first")))
+    assert "along another axis" in reason

@@ -14,7 +14,7 @@ SEQUENCES = draw(21, 4, 3), draw(21, 2, seed=1)
 HELD = draw(13, 4, 3, seed=2), draw(13, 2, seed=3)
 
 EQUATIONS = [
-    ("abc,cd->abd", (None, 5), "d"), ("abc,cd->abd", (None, 5), None), ("abc,bd->adc", (6, 3), "dc"),
+    ("abc,cd->abd", (4, 5), "d"), ("abc,cd->abd", (4, 5), None), ("abc,bd->adc", (6, 3), "dc"),
     ("abc,bcde->ade", (2, 3), "e"), ("abc,bcde->ade", (2, 3), "d"), ("abc,bcd->ad", 7, "d"),
     ("abc,bc->abc", (4, 3), "b"), ("...x,xy->...y", 5, "y"), ("...bx,xyb->...by", (4, 2), "by"),
     ("ab...,bc->ac...", 5, None), ("ab...,bc->ac...", 5, "c"),

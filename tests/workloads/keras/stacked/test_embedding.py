@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import layers
 
-from tests.workloads.keras.stacked.branches import build_branches, join_branches
+from tests.workloads.keras.stacked.branches import join_branches
 from tests.workloads.keras.stacked.pairs import assert_same, compile_model, draw, refuse
 
 Table = partial(layers.Embedding, 7, 4)
@@ -99,17 +99,19 @@ def test_scores_of_words_by_the_same_table_or_another(options):
 
 
 def test_numbers_in_categories():
-    bins = partial(layers.Discretization, [-0.5, 0.0, 0.5])
-    makers = [partial(bins, output_mode=mode) for mode in ("one_hot", "count", "multi_hot")]
-    assert_same(build_branches(makers, (5,)), (draw(21, 5), draw(21, 2, seed=1)), (draw(13, 5), draw(13, 2, seed=3)))
+    def make():
+        inputs, bins = keras.Input((5,)), partial(layers.Discretization, [-0.5, 0.0, 0.5])
+        makers = [partial(bins, output_mode=mode) for mode in ("one_hot", "count", "multi_hot")]
+        return join_branches(inputs, inputs, makers)
+
+    assert_same(make, (draw(21, 5), draw(21, 2, seed=1)), (draw(13, 5, seed=2), draw(13, 2, seed=3)))
 
 
 def test_words_in_categories():
     encoded = [partial(layers.CategoryEncoding, 7, output_mode=mode) for mode in ("multi_hot", "count", "one_hot")]
     hashed = [
         partial(layers.Hashing, 4, output_mode="count"),
-        partial(layers.Hashing, 4, salt=3, mask_value=2, output_mode="one_hot"),
-        lambda: keras.Sequential([layers.Hashing(3), layers.Embedding(3, 4)]),
+        lambda: keras.Sequential([layers.Hashing(4, salt=3, mask_value=2), layers.Embedding(4, 3)]),
     ]
     assert_same(build(*encoded, *hashed), draw_words(), draw_words(3))
 

@@ -28,7 +28,8 @@ def draw_data(axes=1):
 
 @pytest.mark.parametrize("xla", [False, True])
 def test_each_draws_what_it_would_draw_alone(xla):
-    stack = assert_same(build_branches(PLAIN, SHAPES[1]), *draw_data(), xla=xla)
+    data, held = draw_data()
+    stack = assert_same(build_branches(PLAIN, SHAPES[1]), data, held, xla=xla)
     seeds = [one for name, one in stack.items() if "seed_generator" in name]
     assert len(seeds) == len(PLAIN)
     assert all(len(np.unique(one, axis=0)) == len(one) for one in seeds)  # a seed of its own for each replica
@@ -46,5 +47,6 @@ def test_whole_channels_are_dropped(kind, axes):
 
 @pytest.mark.parametrize("xla", [False, True])
 def test_penalties_on_what_goes_through(xla):
+    data, held = draw_data()
     makers = [partial(layers.ActivityRegularization, **one) for one in ({"l1": 0.1}, {"l1": 0.1, "l2": 0.2}, {})]
-    assert_same(build_branches(makers, SHAPES[1]), *draw_data(), xla=xla)
+    assert_same(build_branches(makers, SHAPES[1]), data, held, xla=xla)

@@ -1,4 +1,4 @@
-"""Recurrent layers as a stack: the same as each alone. A model has several side by side, as most time goes to tracing."""
+"""Recurrent layers as a stack: the same as each alone. A model has several side by side: most time goes to tracing."""
 
 import keras
 import numpy as np
@@ -47,6 +47,10 @@ def run_all(x, branch):
     for layer in branch:
         x = layer(x)
     return x
+
+
+def test_each_kind_after_a_mask():
+    compare(lambda: [[kind(4)] for kind in KINDS], masked=True)
 
 
 @pytest.mark.parametrize("xla", [False, True])
@@ -98,7 +102,6 @@ def test_masks_go_backwards_and_hide_outputs(unroll):
         return [
             [layers.LSTM(4, return_sequences=True, **options), layers.GRU(3, use_bias=False)],
             [layers.GRU(4, **options)],
-            # means over what is not masked, of a layer that does not hide
             [layers.SimpleRNN(4, go_backwards=True, return_sequences=True), layers.LSTM(3)],
         ]
 
@@ -117,7 +120,7 @@ def test_dropout_of_a_reset_before_the_product_and_of_each_gate():
     compare(
         lambda: [
             [layers.GRU(4, dropout=0.2, recurrent_dropout=0.3, reset_after=False)],
-            [layers.LSTM(4, dropout=0.2, implementation=1)], [layers.GRU(4, dropout=1.0)],
+            [layers.RNN(layers.LSTMCell(4, dropout=0.2, implementation=1))], [layers.GRU(4, dropout=1.0)],
         ],
         masked=True,
     )  # fmt: skip
@@ -142,7 +145,7 @@ def test_states_are_given_and_returned():
             begin = [layers.Dense(4, "tanh")(other) for _ in range(count)]
             _, *states = kind(4, return_state=True)(masked, initial_state=begin)
             y, *last = kind(4, return_state=True, return_sequences=True)(masked, states)
-            y = kind(3)(y, mask=layers.Masking()(x)._keras_mask, initial_state=[one[:, :3] for one in states])
+            y = kind(4)(y, mask=masked._keras_mask, initial_state=states)
             found += [y, *last]
         return join_branches([x, other], found)
 

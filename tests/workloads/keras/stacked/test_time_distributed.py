@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from keras import layers
 
+from tests.workloads.keras.stacked.branches import join_branches
 from tests.workloads.keras.stacked.pairs import assert_same, compile_model, draw, refuse
 
-LENGTH, WIDTH = 3, 4
-Y, HELD_Y = draw(21, 2, seed=1), draw(13, 2, seed=3)
+LENGTH, WIDTH, SAMPLES = 3, 3, 16
+Y, HELD_Y = draw(21, 2, seed=1), draw(8, 2, seed=3)
 
 
 def draw_gaps(samples, seed, *inner):
@@ -18,56 +19,66 @@ def draw_gaps(samples, seed, *inner):
     return x
 
 
-def compare(make, masked=False, inner=(), **options):
-    """Some layers between masks, if wanted, and an output, in both forms."""
+def compare(makers, masked=False, inner=(), held=False, replicas=2, samples=SAMPLES, **options):
+    """makers: of layers that are distributed, side by side."""
 
     def build():
-        before = [layers.Masking()] if masked else []
-        rest = [*make(), layers.Flatten(), layers.Dense(2)]
-        return compile_model([keras.Input((LENGTH, *inner, WIDTH)), *before, *rest], metrics=["mae"])
+        inputs = keras.Input((LENGTH, *inner, WIDTH))
+        distributed = [lambda make=make: layers.TimeDistributed(make()) for make in makers]
+        return join_branches(inputs, layers.Masking()(inputs) if masked else inputs, distributed)
 
-    held = draw_gaps(13, 2, *inner), HELD_Y
-    return assert_same(build, (draw_gaps(21, 0, *inner), Y), held, **options)
+    validation = (draw_gaps(8, 2, *inner), HELD_Y) if held else None
+    return assert_same(build, (draw_gaps(samples, 0, *inner), Y[:samples]), validation, replicas=replicas, **options)
+
+
+SOME = [
+    lambda: layers.Dense(5, "tanh", activity_regularizer="l2", kernel_regularizer="l2"),
+    lambda: layers.Dropout(0.3), lambda: layers.BatchNormalization(momentum=0.7),
+]  # fmt: skip
+
+
+def test_steps_at_once_and_one_by_one():
+    compare(SOME)
 
 
 @pytest.mark.parametrize("xla", [False, True])
-def test_steps_at_once_and_one_by_one(xla):
-    compare(lambda: [
-        layers.TimeDistributed(layers.Dense(5, "tanh", activity_regularizer="l2", kernel_regularizer="l2")),
-        layers.TimeDistributed(layers.Dropout(0.3)), layers.TimeDistributed(layers.Dense(3)),
-    ], xla=xla)  # fmt: skip
+def test_a_shorter_last_batch(xla):
+    compare(SOME, held=not xla, samples=21, xla=xla)
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_models(frozen):
-    def make():
-        inner = keras.Sequential([keras.Input((WIDTH,)), layers.Dense(5, "relu"), layers.Dense(3)])
-        inner.trainable = not frozen
-        drops = keras.Sequential([keras.Input((3,)), layers.Dense(5, "tanh", activity_regularizer="l2"),
-            layers.Dropout(0.2)])  # fmt: skip
-        return [layers.TimeDistributed(inner), layers.TimeDistributed(drops)]
-
-    compare(make)
+def make_frozen():
+    inner = keras.Sequential([keras.Input((WIDTH,)), layers.Dense(5, "relu"), layers.Dense(3)])
+    inner.trainable = False
+    return inner
 
 
+def make_dropping():
+    own = layers.Dense(5, "tanh", activity_regularizer="l2")
+    return keras.Sequential([keras.Input((WIDTH,)), own, layers.Dropout(0.2)])
+
+
+def test_models():
+    compare([make_frozen, make_dropping, lambda: layers.Dense(2)])
+
+
+@pytest.mark.filterwarnings("ignore:.*destroy the mask:UserWarning")  # what flattens them
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: layers.LSTM(3), lambda: layers.GRU(3, dropout=0.2),
-        lambda: layers.Bidirectional(layers.SimpleRNN(3, activity_regularizer="l2")),
-    ],
-)  # fmt: skip
-def test_recurrent_layers(make, masked):
-    compare(lambda: [layers.TimeDistributed(make())], masked, (4,))
+def test_recurrent_layers(masked):
+    compare(
+        [
+            lambda: layers.LSTM(3), lambda: layers.GRU(3, dropout=0.2),
+            lambda: layers.Bidirectional(layers.SimpleRNN(3, activity_regularizer="l2")),
+        ],
+        masked, (4,),
+    )  # fmt: skip
 
 
 def test_masks_go_on():
-    compare(lambda: [layers.TimeDistributed(layers.Dense(4)), layers.LSTM(3)], True)
+    def make():
+        some = [layers.Masking(), layers.TimeDistributed(layers.Dense(4)), layers.SimpleRNN(3), layers.Dense(2)]
+        return compile_model([keras.Input((LENGTH, WIDTH)), *some])
 
-
-def test_statistics_go_on_from_step_to_step():
-    compare(lambda: [layers.TimeDistributed(layers.BatchNormalization(momentum=0.7))])
+    assert_same(make, (draw_gaps(SAMPLES, 0), Y[:SAMPLES]), replicas=2)
 
 
 def test_what_cannot_be_stacked_is_named():

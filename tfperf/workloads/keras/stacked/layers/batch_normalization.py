@@ -83,7 +83,8 @@ def measure_channels(x: tf.Tensor, axis: int, mask: tf.Tensor | None) -> tuple[t
     """
     axes = [one for one in range(1, len(x.shape)) if one != axis]
     if mask is None:
-        return tf.nn.moments(x, axes)
+        mean, variance = tf.nn.moments(x, axes)
+        return mean, variance
     kept = tf.broadcast_to(tf.cast(mask, tf.bool)[..., None], tf.shape(x))
     zeros = tf.zeros_like(x)
     count = tf.reduce_sum(tf.cast(kept, x.dtype), axes, keepdims=True) + keras.config.epsilon()

@@ -54,7 +54,7 @@ class StackedBidirectional(StackedLayer[keras.layers.Bidirectional]):
         """What one of the layers gives, and its states; with the penalty of its own."""
         found = handler.call(values, x, mask=mask, initial_state=states, training=training)
         add_activity_losses(values, handler.layer, found)
-        return keras.tree.flatten(found)
+        return list(keras.tree.flatten(found))
 
 
 def _merge(mode: str | None, ahead: tf.Tensor, back: tf.Tensor) -> tuple[tf.Tensor, ...]:

@@ -32,7 +32,7 @@ def is_over_samples(axis: int | Iterable[int] | None, count: int) -> bool:
     """Whether one of the axes is that of the samples, of so many axes; None: all of them. Negative: from the end."""
     if axis is None:
         return True
-    return any(one % count == 0 for one in ([axis] if isinstance(axis, int) else axis))
+    return any(one % count == 0 for one in (axis if isinstance(axis, Iterable) else [axis]))
 
 
 def is_cut_by_samples(constant: Any, count: int) -> bool:

@@ -13,6 +13,15 @@ from tfperf.workloads.keras.stacked.layers.convolution_sums import convolve
 class StackedFilter(StackedLayer[Any]):
     """Shapes: inputs (R, B, *S, C), or (R, B, C, *S) where the channels come first; bias (R, F); returns the like."""
 
+    @classmethod
+    def refuse(cls, layer: Any) -> str | None:
+        """A bias is not stacked that Keras adds along the last places rather than the channels, which are as many."""
+        if layer.use_bias and layer.data_format == "channels_first" and layer.bias.shape[0] > 1:
+            shapes = [node.outputs[0].shape for node in layer._inbound_nodes]
+            if any(shape[1] == shape[-1] for shape in shapes):
+                return "its channels come first, and Keras adds its bias along another axis of the same length"
+        return None
+
     @abstractmethod
     def filter(self, values: Values, x: tf.Tensor) -> tf.Tensor:
         """Shapes: x (R, B, *S, C); returns (R, B, *S', F)."""
@@ -41,7 +50,7 @@ class StackedConvolution(StackedFilter):
     @classmethod
     def refuse(cls, layer: Any) -> str | None:
         """LoRA is not stacked."""
-        return "it has LoRA" if layer.lora_enabled else None
+        return "it has LoRA" if layer.lora_enabled else super().refuse(layer)
 
     def filter(self, values: Values, x: tf.Tensor) -> tf.Tensor:
         """Each replica's samples by its kernel."""

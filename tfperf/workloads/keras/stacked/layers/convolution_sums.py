@@ -126,10 +126,10 @@ def _add_shifted(
 ) -> tf.Tensor:
     """Depthwise as a sum over the places of a kernel: XLA has it in one pass."""
     size = kernel.shape[1:-2]
-    middle, total = (slice(None), None, *(None,) * len(size)), None
+    middle, total = (slice(None), None, *(None,) * len(size)), tf.zeros([], x.dtype)
     for place, part in cut_windows(x, size, strides, padding, dilations):
         product_ = part[..., None] * kernel[(slice(None), *place)][middle]
-        total = product_ if total is None else total + product_
+        total = total + product_
     return tf.reshape(total, [*total.shape[:-2], -1])
 
 

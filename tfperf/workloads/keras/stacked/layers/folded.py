@@ -1,7 +1,7 @@
 """Layers without weights that look at one sample at a time: the replicas are folded into the batch."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -25,7 +25,7 @@ ALONG_AXES = (layers.Concatenate, layers.Softmax, layers.UnitNormalization)  # t
 class FoldedLayer(StackedLayer[keras.layers.Layer]):
     """The template's own layer, called once with the samples of all replicas."""
 
-    kinds = (
+    kinds: ClassVar[tuple[type[Any], ...]] = (
         layers.ReLU, layers.LeakyReLU, layers.ELU, layers.Softmax, layers.Identity,
         layers.Flatten, layers.Reshape, layers.Permute, layers.RepeatVector,
         layers.Cropping1D, layers.Cropping2D, layers.Cropping3D,
@@ -37,7 +37,7 @@ class FoldedLayer(StackedLayer[keras.layers.Layer]):
         layers.GlobalMaxPooling1D, layers.GlobalMaxPooling2D, layers.GlobalMaxPooling3D,
         layers.AdaptiveAveragePooling1D, layers.AdaptiveAveragePooling2D, layers.AdaptiveAveragePooling3D,
         layers.AdaptiveMaxPooling1D, layers.AdaptiveMaxPooling2D, layers.AdaptiveMaxPooling3D,
-        layers.Add, layers.Subtract, layers.Multiply, layers.Average, layers.Maximum, layers.Minimum,
+        layers.Subtract, layers.Multiply, layers.Maximum, layers.Minimum,
         layers.Concatenate, layers.Dot, layers.Masking, layers.Rescaling, layers.UnitNormalization,
         layers.Resizing, layers.CenterCrop,
     )  # fmt: skip
@@ -55,6 +55,26 @@ class FoldedLayer(StackedLayer[keras.layers.Layer]):
     def call(self, values: Values, *inputs: Any, training: bool, **options: Any) -> Any:
         """Of folded inputs, unfolded."""
         return call_folded(self.layer, values.replicas, *inputs, **options)
+
+
+@register
+class FoldedSum(FoldedLayer):
+    """Layers that add their inputs up, those of one number a sample first."""
+
+    kinds = (layers.Add, layers.Average)
+
+    def call(self, values: Values, *inputs: Any, training: bool, **options: Any) -> Any:
+        """Of folded inputs, unfolded."""
+        (terms,) = inputs
+        return call_folded(self.layer, values.replicas, sorted(terms, key=lambda one: not is_number(one)), **options)
+
+
+def is_number(tensor: Any) -> bool:
+    """Whether a tensor (R, B, ...) has one number for each sample.
+
+    As second operand, and with as many samples as the first has features, Keras would take it for a bias.
+    """
+    return isinstance(tensor, tf.Tensor) and all(size == 1 for size in tensor.shape[2:])
 
 
 def _refuse_samples(layer: Any, counts: list[int]) -> str | None:

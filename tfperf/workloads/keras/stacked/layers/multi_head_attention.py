@@ -43,7 +43,8 @@ class _StackedHeads(StackedLayer[Any]):
                 (layer._query_dense, layer._key_dense, layer._value_dense), (query, key, value), strict=True
             )
         ]  # fmt: skip
-        heads, scores = self._attend(values, *self.repeat_heads(*projected), some, training)
+        q, k, v = self.repeat_heads(*projected)
+        heads, scores = self._attend(values, q, k, v, some, training)
         output = unfold(heads, values.replicas)
         if getattr(layer, "use_gate", getattr(layer, "_use_gate", False)):
             output *= _project(values, layer._gate_dense, query, 1)

@@ -60,7 +60,7 @@ class StackedRecurrent(StackedLayer[layers.RNN]):
         found = run_steps(own.step, own.prepare(), inputs, states, kept, layer.unroll)
         after, output = [one[-1] for one in found], found[0] if gather else found[0][-1]
         if kept is not None:
-            output = _hide(output, kept, layer.zero_output_for_mask)
+            output = _hide(layer, output, kept)
         return (tf.transpose(output, [1, 2, 0, 3]) if gather else output), after
 
 
@@ -84,16 +84,15 @@ def _list_states(given: Any) -> States:
     return [] if given is None else keras.tree.flatten(given)
 
 
-def _hide(output: tf.Tensor, kept: tf.Tensor, zero: bool) -> tf.Tensor:
+def _hide(layer: layers.RNN, output: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
     """Outputs after each step (T, R, B, U) or the last one (R, B, U): 0 before the first step that is kept.
 
-    zero: also at every other one that is not.
+    Where the layer asks for it also at every other one that is not.
     """
     every = len(output.shape) == 4
-    if zero:
-        visible = kept if every else kept[-1]
-    elif every:
-        visible = tf.cumsum(tf.cast(kept, tf.int32)) > 0
-    else:
-        visible = tf.reduce_any(kept, 0)
+    visible = tf.cumsum(tf.cast(kept, tf.int32)) > 0 if every else tf.reduce_any(kept, 0)
+    if layer.zero_output_for_mask:
+        # unrolled Keras takes the mask in the order of the inputs, though the outputs are in that of the steps
+        is_turned = every and layer.unroll and layer.go_backwards
+        visible &= tf.reverse(kept, [0]) if is_turned else kept if every else kept[-1]
     return tf.where(visible, output, tf.zeros_like(output))

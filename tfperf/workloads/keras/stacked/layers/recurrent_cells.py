@@ -92,9 +92,9 @@ class StackedGatedCell(StackedCell):
         if self.cell.reset_after:
             self.product = ReplicaProduct(factors)
             return [self.product.take_apart(kernel), *([] if self.bias is None else [self.bias[:, None, 1]])]
-        gates, drops = 2 * self.cell.units, factors is not None
-        self.product = ReplicaProduct(factors[:, :2] if drops else None)
-        self.candidate = ReplicaProduct(factors[:, 2:] if drops else None)
+        gates = 2 * self.cell.units
+        self.product = ReplicaProduct(None if factors is None else factors[:, :2])
+        self.candidate = ReplicaProduct(None if factors is None else factors[:, 2:])
         return [self.product.take_apart(kernel[..., :gates]), self.candidate.take_apart(kernel[..., gates:])]
 
     def step(self, z: tf.Tensor, states: States, weights: Sequence[tf.Tensor]) -> States:
