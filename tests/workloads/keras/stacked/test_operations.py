@@ -30,7 +30,8 @@ def test_a_network_of_layers_and_operations_is_trained_as_each_alone():
 @pytest.mark.parametrize(
     "build",
     [
-        lambda x: [2.0 - x, x + 1, x * SIX, SIX / (x * x + 1), -x, abs(x), x**2, x % 0.7, x // 0.3, x + np.ones((1, 6))],
+        lambda x: [2.0 - x, x + 1, x * SIX, SIX / (x * x + 1), -x, abs(x), x**2, x % 0.7, x // 0.3, x + np.ones((1,
+            6))],
         lambda x: [ops.exp(x), ops.log(ops.square(x) + 1), ops.sqrt(abs(x) + 1), ops.tanh(x), ops.sin(x), ops.sign(x)],
         lambda x: [ops.sigmoid(x), ops.relu(x), ops.gelu(x), ops.gelu(x, approximate=False), ops.silu(x), ops.elu(x)],
         lambda x: [ops.softmax(x), ops.softmax(x, axis=1), ops.log_softmax(x), ops.normalize(x), ops.logsumexp(x, 1)],
@@ -54,7 +55,8 @@ def test_operations_of_rows(build):
 @pytest.mark.parametrize(
     "build",
     [
-        lambda x, y: [x + y, x - y, x * y, x / (y * y + 1), ops.maximum(x, y), ops.where(x > y, x, y), ops.arctan2(x, y)],
+        lambda x, y: [x + y, x - y, x * y, x / (y * y + 1), ops.maximum(x, y), ops.where(x > y, x, y), ops.arctan2(x,
+            y)],
         lambda x, y: [x + y[:, :1], x[:, :, :1] * y, ops.mean(x, axis=(1, 2), keepdims=True) + y, x + np.ones((5, 1))],
         lambda x, y: [ops.mean(x, axis=(1, 2)), ops.sum(y, -2), ops.norm(x, axis=-1), ops.softmax(x, axis=-2)],
         lambda x, y: [ops.concatenate([x, y], 1), ops.concatenate([x, y], -2), ops.stack([x, y], -3), ops.var(x, [1])],
@@ -107,16 +109,19 @@ def test_what_joins_samples_is_refused():
         lambda: ops.squeeze(x[:, :1]), lambda: ops.flip(x), lambda: ops.flip(x, 0), lambda: ops.roll(x, 1),
         lambda: ops.transpose(x), lambda: ops.transpose(x, (1, 0, 2)), lambda: ops.swapaxes(x, 0, 1),
         lambda: ops.moveaxis(x, -3, 1), lambda: ops.reshape(x, (-1, 4)), lambda: ops.reshape(x, (8, 20)),
-        lambda: ops.reshape(x, (4, -1)), lambda: ops.reshape(x, -1), lambda: x[0], lambda: x[1:], lambda: x[:, :, 0][-1],
+        lambda: ops.reshape(x, (4, -1)), lambda: ops.reshape(x, -1), lambda: x[0], lambda: x[1:],
+        lambda: x[:, :, 0][-1],
         lambda: x[None], lambda: x[..., 0, 0, 0], lambda: x[::-1], lambda: ops.matmul(flat, ops.ones((4, 4)))[0],
         lambda: ops.matmul(x, flat), lambda: ops.matmul(flat, ops.transpose(flat)), lambda: np.ones((3, 8)) @ flat,
         lambda: x + flat, lambda: flat + np.ones((8, 4)), lambda: flat * np.ones((2, 1, 4)),
         lambda: ops.add(flat, [[1.0, 2, 3, 4]] * 8), lambda: ops.where(flat > 0), lambda: flat * variable,
         lambda: ops.clip(flat, np.zeros((8, 4)), 1), lambda: ops.take(flat, [0, 1], axis=0), lambda: ops.sort(flat, 0),
-        lambda: ops.take(flat, [0, 1]), lambda: ops.einsum("bi,bj->ij", flat, flat), lambda: ops.repeat(flat, 2, axis=0),
+        lambda: ops.take(flat, [0, 1]), lambda: ops.einsum("bi,bj->ij", flat, flat),
+        lambda: ops.repeat(flat, 2, axis=0),
         lambda: ops.einsum("bi,ci->bc", flat, flat), lambda: ops.einsum("bi,bj->bij", flat, np.ones((8, 4))),
         lambda: ops.pad(flat, ((1, 0), (0, 0))), lambda: ops.pad(flat, 1), lambda: ops.tile(flat, (2, 1)),
-        lambda: ops.tile(flat, (2, 1, 1)), lambda: ops.concatenate([flat, tf.ones((8, 4))], 1), lambda: ops.outer(flat, flat),
+        lambda: ops.tile(flat, (2, 1, 1)), lambda: ops.concatenate([flat, tf.ones((8, 4))], 1),
+        lambda: ops.outer(flat, flat),
     ):  # fmt: skip
         assert refuse(lambda build=build: _compile([x, y, flat], build())), "nothing is refused"
 
