@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from tests.workloads.keras.stacked.outputs import assert_same_outputs
 from tests.workloads.keras.stacked.pairs import assert_same, compile_model, draw, refuse
 from tfperf.workloads.keras.stacked.layers import convolution_sums
 
@@ -21,6 +22,16 @@ def check(shape, *hidden, held=None, **options):
     assert_same(build(shape, *hidden), (draw(19, *shape), Y), held, replicas=2, **options)
 
 
+def test_layers_one_after_another():
+    check(
+        (8, 8, 1),
+        lambda: layers.Conv2D(3, 3, activation="relu"),
+        lambda: layers.MaxPooling2D(),
+        lambda: layers.Conv2D(4, 2, activation="relu"),
+        held=(draw(11, 8, 8, 1, seed=2), draw(11, 2, seed=3)),
+    )
+
+
 CONVOLUTIONS = [
     (layers.Conv1D, 1, {"kernel_size": 3}),
     (layers.Conv1D, 1, {"kernel_size": 3, "padding": "causal", "dilation_rate": 2}),
@@ -30,10 +41,10 @@ CONVOLUTIONS = [
     (layers.Conv2D, 2, {"kernel_size": 3, "padding": "same", "activation": "tanh"}),
     (layers.Conv2D, 2, {"kernel_size": (3, 2), "strides": (2, 1), "bias_initializer": "normal"}),
     (layers.Conv2D, 2, {"kernel_size": 2, "dilation_rate": (2, 3), "padding": "same"}),
-    (layers.Conv2D, 2, {"kernel_size": 1, "kernel_regularizer": "l2", "activity_regularizer": "l1"}),
+    (layers.Conv2D, 2, {"kernel_size": 1, "use_bias": False}),
     (layers.Conv2D, 2, {"kernel_size": (2, 3), "groups": 4, "padding": "same", "strides": 2}),
     (layers.Conv3D, 3, {"kernel_size": 2, "padding": "same", "strides": (1, 2, 1)}),
-    (layers.Conv3D, 3, {"kernel_size": (3, 1, 2), "kernel_constraint": "max_norm"}),
+    (layers.Conv3D, 3, {"kernel_size": (3, 1, 2)}),
     (layers.Conv1DTranspose, 1, {"kernel_size": 3, "strides": 2, "padding": "same"}),
     (layers.Conv1DTranspose, 1, {"kernel_size": 3, "use_bias": False}),
     (layers.Conv2DTranspose, 2, {"kernel_size": 3, "strides": (2, 1), "activation": "relu"}),
@@ -42,9 +53,22 @@ CONVOLUTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("hidden", "options"),
+    [
+        (lambda: layers.Conv2D(4, 3, kernel_regularizer="l2", kernel_constraint="max_norm"), {}),
+        (lambda: layers.Conv1D(4, 2, groups=2, activity_regularizer="l1"), {}),
+        (lambda: layers.SeparableConv2D(3, 2, depth_multiplier=2), {}),
+        (lambda: layers.Conv2DTranspose(3, 2), {"xla": True}),
+    ],
+)  # fmt: skip
+def test_networks_are_trained_as_each_alone(hidden, options):
+    check(SHAPES[hidden().rank], hidden, **options)
+
+
 @pytest.mark.parametrize(("kind", "rank", "options"), CONVOLUTIONS)
 def test_each_replica_has_kernels_of_its_own(kind, rank, options):
-    check(SHAPES[rank], lambda: kind(4, **options))
+    assert_same_outputs(lambda x: kind(4, **options)(x), SHAPES[rank])
 
 
 CHANNELWISE = [
@@ -62,12 +86,12 @@ CHANNELWISE = [
 
 @pytest.mark.parametrize(("kind", "rank", "options"), CHANNELWISE)
 def test_each_channel_of_each_replica_is_filtered_by_itself(kind, rank, options):
-    check(SHAPES[rank], lambda: kind(**options))
+    assert_same_outputs(lambda x: kind(**options)(x), SHAPES[rank])
 
 
 def test_many_channels_are_filtered_replica_by_replica():
     channels = convolution_sums.MOST_CHANNELS + 1
-    check((4, 4, channels), lambda: layers.DepthwiseConv2D(2))
+    assert_same_outputs(lambda x: layers.DepthwiseConv2D(2)(x), (4, 4, channels))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +106,7 @@ def test_many_channels_are_filtered_replica_by_replica():
     ],
 )
 def test_the_same_in_xla(shape, hidden):
-    check(shape, hidden, xla=True)
+    assert_same_outputs(lambda x: hidden()(x), shape, xla=True)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +119,7 @@ def test_the_same_in_xla(shape, hidden):
     ],
 )
 def test_channels_first(hidden):
-    check((3, 5, 6), hidden, xla=True)
-
-
-def test_layers_one_after_another():
-    check(
-        (8, 8, 1),
-        lambda: layers.Conv2D(3, 3, activation="relu"),
-        lambda: layers.MaxPooling2D(),
-        lambda: layers.Conv2D(4, 2, activation="relu"),
-        held=(draw(11, 8, 8, 1, seed=2), draw(11, 2, seed=3)),
-    )
+    assert_same_outputs(lambda x: hidden()(x), (3, 5, 6), xla=True)
 
 
 @pytest.mark.parametrize("padding", ["valid", "same"])

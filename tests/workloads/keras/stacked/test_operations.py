@@ -30,14 +30,13 @@ def test_a_network_of_layers_and_operations_is_trained_as_each_alone():
 @pytest.mark.parametrize(
     "build",
     [
-        lambda x: [2.0 - x, x + 1, x * SIX, SIX / (x * x + 1), -x, abs(x), x**2, x % 0.7, x // 0.3, x + np.ones((1,
-            6))],
+        lambda x: [2.0 - x, x + 1, x * SIX, ops.divide(SIX, x * x + 1), -x, abs(x), x**2, x % 0.7, x // 0.3],
         lambda x: [ops.exp(x), ops.log(ops.square(x) + 1), ops.sqrt(abs(x) + 1), ops.tanh(x), ops.sin(x), ops.sign(x)],
         lambda x: [ops.sigmoid(x), ops.relu(x), ops.gelu(x), ops.gelu(x, approximate=False), ops.silu(x), ops.elu(x)],
         lambda x: [ops.softmax(x), ops.softmax(x, axis=1), ops.log_softmax(x), ops.normalize(x), ops.logsumexp(x, 1)],
         lambda x: [ops.cast(x, "float32"), ops.cast(x > 0, "int32"), ops.maximum(x, 0.2), ops.minimum(x, SIX)],
         lambda x: [ops.clip(x, -0.5, 0.5), ops.clip(x, -SIX, SIX), ops.where(x > 0, x, 2 * x), ops.stop_gradient(x)],
-        lambda x: [ops.add(x, [0, 1, 2, 3, 4, 5]), ops.ones_like(x) + x, ops.rsqrt(x * x + 1), ops.erf(x)],
+        lambda x: [x + np.ones((1, 6)), ops.ones_like(x) + x, ops.rsqrt(x * x + 1), ops.erf(x)],
         lambda x: [ops.mean(x, 1), ops.sum(x, -1, keepdims=True), ops.max(x, (1,)), ops.std(x, -1), ops.argmax(x, -1)],
         lambda x: [ops.concatenate([x, x * 2], -1), ops.stack([x, x], 1), ops.stack([x, x], -1), ops.flip(x, 1)],
         lambda x: [ops.expand_dims(x, 1), ops.squeeze(ops.expand_dims(x, -1), 2), ops.repeat(x, 2, axis=1)],
@@ -55,13 +54,12 @@ def test_operations_of_rows(build):
 @pytest.mark.parametrize(
     "build",
     [
-        lambda x, y: [x + y, x - y, x * y, x / (y * y + 1), ops.maximum(x, y), ops.where(x > y, x, y), ops.arctan2(x,
-            y)],
+        lambda x, y: [x + y, x - y, x * y, x / (y * y + 1), ops.maximum(x, y), ops.where(x > y, x, y)],
         lambda x, y: [x + y[:, :1], x[:, :, :1] * y, ops.mean(x, axis=(1, 2), keepdims=True) + y, x + np.ones((5, 1))],
         lambda x, y: [ops.mean(x, axis=(1, 2)), ops.sum(y, -2), ops.norm(x, axis=-1), ops.softmax(x, axis=-2)],
         lambda x, y: [ops.concatenate([x, y], 1), ops.concatenate([x, y], -2), ops.stack([x, y], -3), ops.var(x, [1])],
         lambda x, y: [ops.transpose(x, (0, 2, 1)), ops.swapaxes(y, -1, 1), ops.moveaxis(x, 1, -1)],
-        lambda x, y: [ops.matmul(x, ops.transpose(y, (0, 2, 1))), x @ np.ones((6, 2)), np.ones((3, 5)) @ y],
+        lambda x, y: [ops.matmul(x, ops.transpose(y, (0, 2, 1))), x @ np.ones((6, 2)), ops.matmul(np.ones((3, 5)), y)],
         lambda x, y: [ops.reshape(x, (-1, 30)), ops.reshape(y, (-1, 6, 5)), ops.expand_dims(x, (1, -1))],
         lambda x, y: [x[:, 1], x[:, 1:3, ::2], x[..., 0], y[:, :, -1], y[:, 2, None], x[..., 1, :]],
         lambda x, y: [ops.einsum("nij,nkj->nik", x, y), ops.take_along_axis(x, ops.argsort(y, axis=1), axis=1)],
@@ -77,6 +75,7 @@ def test_a_number_for_each_sample_is_no_bias(build):
     assert_same_outputs(build, (REPLICAS * BATCH,), (1,))
 
 
+@pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask")
 def test_masks_go_where_they_go_in_each_replica():
     assert_same_outputs(lambda x: [ops.cast(x, "float64"), x * 2.0, layers.Add()([x, ops.cast(x, "float64")])], LINE,
                         masked=True)  # fmt: skip
@@ -109,12 +108,12 @@ def test_what_joins_samples_is_refused():
         lambda: ops.squeeze(x[:, :1]), lambda: ops.flip(x), lambda: ops.flip(x, 0), lambda: ops.roll(x, 1),
         lambda: ops.transpose(x), lambda: ops.transpose(x, (1, 0, 2)), lambda: ops.swapaxes(x, 0, 1),
         lambda: ops.moveaxis(x, -3, 1), lambda: ops.reshape(x, (-1, 4)), lambda: ops.reshape(x, (8, 20)),
-        lambda: ops.reshape(x, (4, -1)), lambda: ops.reshape(x, -1), lambda: x[0], lambda: x[1:],
-        lambda: x[:, :, 0][-1],
-        lambda: x[None], lambda: x[..., 0, 0, 0], lambda: x[::-1], lambda: ops.matmul(flat, ops.ones((4, 4)))[0],
-        lambda: ops.matmul(x, flat), lambda: ops.matmul(flat, ops.transpose(flat)), lambda: np.ones((3, 8)) @ flat,
+        lambda: ops.reshape(x, (4, -1)), lambda: ops.reshape(x, -1), lambda: x[0], lambda: x[1:, :],
+        lambda: x[:, :, 0][-1, :],
+        lambda: x[None, :], lambda: x[..., 0, 0, 0], lambda: x[::-1, ...], lambda: (flat @ ops.ones((4, 4)))[0],
+        lambda: x @ flat, lambda: flat @ ops.transpose(flat), lambda: ops.matmul(np.ones((3, 8)), flat),
         lambda: x + flat, lambda: flat + np.ones((8, 4)), lambda: flat * np.ones((2, 1, 4)),
-        lambda: ops.add(flat, [[1.0, 2, 3, 4]] * 8), lambda: ops.where(flat > 0), lambda: flat * variable,
+        lambda: ops.maximum(flat, tf.ones((8, 4))), lambda: ops.where(flat > 0), lambda: flat * variable,
         lambda: ops.clip(flat, np.zeros((8, 4)), 1), lambda: ops.take(flat, [0, 1], axis=0), lambda: ops.sort(flat, 0),
         lambda: ops.take(flat, [0, 1]), lambda: ops.einsum("bi,bj->ij", flat, flat),
         lambda: ops.repeat(flat, 2, axis=0),
