@@ -68,16 +68,18 @@ def _resolve(nest: Any, path: Sequence[Any], compiled: CompileLoss, structure: s
 def compute_loss(loss: Any, y: tf.Tensor, y_pred: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
     """One loss of each replica (R)."""
     fast = isinstance(loss, LossFunctionWrapper) and loss.fn in SAMPLEWISE and loss.reduction in (*MEANS, "sum")
-    mask = getattr(y_pred, "_keras_mask", None)
+    mask, logits = getattr(y_pred, "_keras_mask", None), getattr(y_pred, "_keras_logits", None)
     if fast:
         return _reduce(loss, unfold_values(loss, y, y_pred), weights, mask)
-    given = [y, y_pred, *(one for one in (weights, mask) if one is not None)]
+    given = [y, y_pred, *(one for one in (weights, mask, logits) if one is not None)]
 
     def compute(y: tf.Tensor, y_pred: tf.Tensor, *more: tf.Tensor) -> tf.Tensor:
         rest = list(more)
         own = None if weights is None else rest.pop(0)
         if mask is not None:
             y_pred._keras_mask = rest.pop(0)
+        if logits is not None:
+            y_pred._keras_logits = rest.pop(0)
         return loss(y, y_pred, own)
 
     return map_replicas(compute, *given)
@@ -86,8 +88,16 @@ def compute_loss(loss: Any, y: tf.Tensor, y_pred: tf.Tensor, weights: tf.Tensor 
 def unfold_values(loss: Any, y: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """What a loss gives of each sample, or place in it (R, B, ...)."""
     replicas = y_pred.shape[0]
-    targets, outputs = tf.cast(fold(y), loss.dtype), tf.cast(fold(y_pred), loss.dtype)
+    targets, outputs = tf.cast(fold(y), loss.dtype), tf.cast(fold_outputs(y_pred), loss.dtype)
     return unfold(tf.convert_to_tensor(loss.call(targets, outputs)), replicas)
+
+
+def fold_outputs(y_pred: tf.Tensor) -> tf.Tensor:
+    """A model's outputs folded into the batch, with the logits that Keras computes cross-entropies from."""
+    folded = fold(y_pred)
+    if hasattr(y_pred, "_keras_logits"):
+        folded._keras_logits = fold(y_pred._keras_logits)
+    return folded
 
 
 def _reduce(loss: Any, values: tf.Tensor, weights: tf.Tensor | None, mask: tf.Tensor | None) -> tf.Tensor:

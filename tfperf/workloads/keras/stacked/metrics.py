@@ -9,7 +9,7 @@ from keras.src.trainers.compile_utils import CompileMetrics
 
 from tfperf.workloads.keras.loops import flatten_logs
 from tfperf.workloads.keras.stacked.layer import Values
-from tfperf.workloads.keras.stacked.losses import SAMPLEWISE, apply_mask, expand_weights
+from tfperf.workloads.keras.stacked.losses import SAMPLEWISE, apply_mask, expand_weights, fold_outputs
 from tfperf.workloads.keras.stacked.replicas import fold, map_replicas, unfold
 
 # beside those of losses: accuracies
@@ -77,7 +77,9 @@ def _update(values: Values, metric: Any, y: tf.Tensor, y_pred: tf.Tensor, weight
 
 def _update_mean(values: Values, metric: Any, y: tf.Tensor, y_pred: tf.Tensor, weights: tf.Tensor | None) -> None:
     """Of a number for each sample; as Keras takes the mean of places within samples."""
-    found = unfold(tf.cast(metric._fn(fold(y), fold(y_pred), **metric._fn_kwargs), metric.dtype), y_pred.shape[0])
+    found = unfold(
+        tf.cast(metric._fn(fold(y), fold_outputs(y_pred), **metric._fn_kwargs), metric.dtype), y_pred.shape[0]
+    )
     count = tf.cast(tf.shape(found)[1], metric.dtype)
     if weights is not None:
         weights = expand_weights(found, tf.cast(weights, metric.dtype))
@@ -97,8 +99,9 @@ def _update_slowly(
     values: Values, metric: Any, pair: Sequence[tf.Tensor], weights: tf.Tensor | None, mask: tf.Tensor | None
 ) -> None:
     """One replica after the other, by the metric's own update."""
-    variables = metric.variables
-    given = [*pair, *(one for one in (weights, mask) if one is not None), *(values.get(v) for v in variables)]
+    variables, logits = metric.variables, getattr(pair[1], "_keras_logits", None)
+    more = [one for one in (weights, mask, logits) if one is not None]
+    given = [*pair, *more, *(values.get(v) for v in variables)]
 
     def update(*some: tf.Tensor) -> list[tf.Tensor]:
         rest = list(some)
@@ -106,6 +109,8 @@ def _update_slowly(
         own = None if weights is None else rest.pop(0)
         if mask is not None:
             y_pred._keras_mask = rest.pop(0)
+        if logits is not None:
+            y_pred._keras_logits = rest.pop(0)
         with keras.StatelessScope(state_mapping=list(zip(variables, rest, strict=True))) as scope:
             metric.update_state(y, y_pred, sample_weight=own)
         return [tf.convert_to_tensor(scope.get_current_value(v)) for v in variables]

@@ -4,18 +4,9 @@ from typing import Any
 
 import tensorflow as tf
 from keras.src.ops.numpy import Any as AnyOf
-from keras.src.ops.numpy import NotEqual
 
 from tfperf.workloads.keras.stacked.layer import StackedLayer, Values, register
 from tfperf.workloads.keras.stacked.layers.alignment import shift_axes
-from tfperf.workloads.keras.stacked.layers.folded import FoldedLayer
-
-
-@register
-class StackedNotEqual(FoldedLayer):
-    """Whether numbers differ, one by one."""
-
-    kinds = (NotEqual,)
 
 
 @register
