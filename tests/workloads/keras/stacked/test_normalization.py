@@ -101,11 +101,12 @@ def test_a_mask_reaches_into_a_model_within():
 
     def make_inner():
         passing = [Layers(), Groups(3), layers.PReLU(), layers.GaussianNoise(0.1), Units(), Batches(momentum=0.7)]
-        return keras.Sequential([keras.Input((5, 3)), *passing])
+        return keras.Sequential([keras.Input((5, 6)), layers.Dense(3), *passing])
 
     def make():
         inputs = keras.Input((5, 3))
-        return join_branches(inputs, layers.Masking()(inputs), [make_inner], layers.GlobalAveragePooling1D)
+        hidden = layers.Dense(6)(layers.Masking()(inputs))
+        return join_branches(inputs, hidden, [make_inner], layers.GlobalAveragePooling1D)
 
     assert_same(make, draw_sequences(), draw_sequences(2))
 
@@ -166,3 +167,11 @@ def test_what_was_adapted_before_is_the_same_for_all(xla):
     adapted = make_all(make_adapted, {}, {"axis": (1, 2)}, {"axis": None}, {"invert": True})
     given = partial(layers.Normalization, mean=[0.5] * 6, variance=[*range(1, 7)])
     assert_same(build_branches([*adapted, given], (4, 3, 6)), IMAGES, HELD_IMAGES, xla=xla)
+
+
+def test_a_mean_for_each_sample_is_refused():
+    def make():
+        inputs = keras.Input(batch_shape=(8, 6))
+        return join_branches(inputs, inputs, [partial(layers.Normalization, axis=(0, 1), name="each")])
+
+    assert refuse(make) == ["Normalization (each): its axes include that of the samples"]

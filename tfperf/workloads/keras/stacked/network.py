@@ -38,6 +38,9 @@ class StackedNetwork(Unread):
         handler: Any = self._handlers[id(layer)]
         if isinstance(handler, StackedNetwork):
             (given,) = inputs
+            if options.get("mask") is not None:  # which Keras finds at the tensors
+                for one, mask in zip(keras.tree.flatten(given), keras.tree.flatten(options["mask"]), strict=False):
+                    one._keras_mask = mask
             return handler.call(values, given, training)
         found = handler.call(values, *inputs, **{**options, "training": training})  # whatever the graph was built with
         add_activity_losses(values, layer, found)

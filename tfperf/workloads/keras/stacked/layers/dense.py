@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfperf.workloads.keras.stacked.layer import StackedLayer, Values, register
+from tfperf.workloads.keras.stacked.layers.folded import move_mask
 
 
 @register
@@ -32,4 +33,5 @@ class StackedDenseLayer(StackedLayer[keras.layers.Dense]):
             y += values.get(self.layer.bias)[:, None]
         if len(inner) != 1:
             y = tf.reshape(y, [values.replicas, *(-1 if n is None else n for n in inner), y.shape[-1]])
-        return y if self.layer.activation is None else self.layer.activation(y)
+        y = y if self.layer.activation is None else self.layer.activation(y)
+        return move_mask(x, y, lambda mask: mask)

@@ -1,4 +1,4 @@
-"""Operations that Keras puts into a graph where a layer makes a mask."""
+"""An operation that Keras puts into a graph where a layer makes a mask; NotEqual, the other, is among `operations`."""
 
 from typing import Any
 
