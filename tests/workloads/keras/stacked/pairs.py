@@ -25,12 +25,15 @@ COMPARED = ("model/", "state/")
 
 @contextmanager
 def use_float64():
-    before = keras.config.floatx()
+    """Layers and numbers of float64; the policy too, which Keras keeps from the first layer on."""
+    before = keras.config.floatx(), keras.config.dtype_policy()
     keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
     try:
         yield
     finally:
-        keras.config.set_floatx(before)
+        keras.config.set_floatx(before[0])
+        keras.config.set_dtype_policy(before[1])
 
 
 def make_factory(
