@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras import layers
+from keras.src.ops.core import ConvertToTensor
 
 from tfperf.workloads.keras.stacked.arguments import bind_arguments, set_mask
 from tfperf.workloads.keras.stacked.draws import draw_replicas
@@ -75,6 +76,17 @@ class StackedAdditiveAttention(_StackedScores):
             scale = values.get(self.layer.scale)
             sums *= tf.reshape(scale, [scale.shape[0], *[1] * (len(sums.shape) - 2), scale.shape[1]])
         return tf.reduce_sum(sums, -1)
+
+
+@register
+class StackedConversion(StackedLayer[Any]):
+    """What Keras puts into a graph where attention passes on a mask: a tensor, as a tensor."""
+
+    kinds = (ConvertToTensor,)
+
+    def call(self, values: Values, *inputs: Any, training: bool, **options: Any) -> tf.Tensor:
+        """The same, in the wanted type."""
+        return self.layer.call(*inputs)
 
 
 def _widen(scale: tf.Tensor, rank: int) -> tf.Tensor:
