@@ -56,7 +56,11 @@ class EarlyStopping:
     def stop_impatient(self, step: tf.Tensor, gate: tf.Tensor) -> None:
         """Stop the replicas that pass the gate while their best weights are `patience` steps old."""
         waited = (self.best_step >= 0) & (step - self.best_step >= self.patience)
-        self._set_state(waited & gate, step, ReplicaState.STOPPED)
+        self.stop(waited & gate, step)
+
+    def stop(self, which: tf.Tensor, step: tf.Tensor) -> None:
+        """Stop replicas that run (R), for whatever reason."""
+        self._set_state(which, step, ReplicaState.STOPPED)
 
     def quarantine_losses(self, step: tf.Tensor, objective: tf.Tensor, misfit: tf.Tensor) -> None:
         """Freeze replicas by what they minimise (R) and their misfit (R)."""

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from tfperf.arrays import Float32Array, Float64Array, Int64Array
 from tfperf.errors import RunDirectoryError
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
+from tfperf.train.companion import PREFIX, Companion, Companions
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement
 from tfperf.train.tolerance import ToleranceCheck
@@ -52,8 +53,10 @@ class Trainer:
     def __init__(
         self, ensemble: Ensemble, xla: bool, steps_per_call: int, retirement: Retirement, checkpoints: Checkpoints,
         check: ToleranceCheck | None = None, recorder: Recorder | None = None, losses_xla: bool = False,
+        companions: Mapping[str, Companion] | None = None,
     ) -> None:  # fmt: skip
         """xla: of the steps; losses_xla: of the losses between calls; check: None where the losses are exact."""
+        self.companions = Companions(companions or {})
         self.ensemble, self.xla, self.steps_per_call, self.checkpoints = ensemble, xla, steps_per_call, checkpoints
         self.losses_xla = losses_xla
         self.retirement, self.check, self.recorder = retirement, check or ToleranceCheck(), recorder
@@ -73,10 +76,12 @@ class Trainer:
         if not arrays:
             return 0, warnings
         try:
-            moved = self.ensemble.restore({k: v for k, v in arrays.items() if not k.startswith((HISTORY, CHECKS))})
+            own = (HISTORY, CHECKS, PREFIX)
+            moved = self.ensemble.restore({k: v for k, v in arrays.items() if not k.startswith(own)})
             self.steps = arrays[HISTORY + "step"].tolist()
             self.metrics = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in self.metrics}
             self.check.found = [(int(step), int(rank), float(worst)) for step, rank, worst in arrays[CHECKS]]
+            self.companions.restore(arrays)
         except (ValueError, LookupError, TypeError, OverflowError) as error:
             folder = self.checkpoints.folder
             raise RunDirectoryError(f"{folder}: checkpoint of another program version: {error}") from None
@@ -98,6 +103,7 @@ class Trainer:
                     self.save()
                     saved = step
             signals.stop_if_asked(step)
+        self.companions.finish(self.ensemble.step)
         self.ensemble.keep_best(self.losses_xla)
         self.save()
 
@@ -105,20 +111,22 @@ class Trainer:
         """Take the steps of one call, from step `before` on, and record their losses; seconds of the steps."""
         busy = self.ensemble.busy
         due = self.check.find_next_step(self.ensemble.form, before)
+        ready = self.companions.prepare(before, self.ensemble.settings.steps)
         with record_call(self.recorder, self.steps_per_call) as most:
             start = time.perf_counter()
-            until = min(before + most, self.retirement.find_next_step(before), due)
+            until = min(before + most, before + ready, self.retirement.find_next_step(before), due)
             self.ensemble.run(until - before, self.xla)
             step = self.ensemble.step
             seconds = time.perf_counter() - start
-            self._record()
+            found = self._record()
+            self.companions.end_call(before, step, found)
         self.seconds_of_steps += seconds
         self.seconds_per_step.setdefault(busy, []).append(seconds / max(step - before, 1))
         return seconds
 
     def save(self) -> Path:
         """Write a checkpoint of now."""
-        arrays = self.ensemble.snapshot()
+        arrays = {**self.ensemble.snapshot(), **self.companions.snapshot()}
         arrays[HISTORY + "step"] = np.array(self.steps, np.int64)
         arrays[CHECKS] = np.array(self.check.found, np.float64).reshape(-1, 3)
         count = self.ensemble.replicas
@@ -159,11 +167,13 @@ class Trainer:
             if self.ensemble.form != before:
                 self.ensemble.warm_up(self.xla, self.losses_xla)
 
-    def _record(self) -> None:
+    def _record(self) -> Mapping[str, Sequence[Float32Array]]:
+        """Rows of the history since the last call."""
         steps, found = self.ensemble.take_rows(self.losses_xla)
         self.steps += steps
         for name, kept in self.metrics.items():
             kept += found[name]
+        return found
 
     def _make_progress(self, step: int, rate: float) -> EnsembleProgress:
         ensemble, steps = self.ensemble, self.ensemble.settings.steps

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from tfperf.arrays import ArraysByName
-from tfperf.errors import CardError, UserCodeError, UserError
+from tfperf.errors import CardError, RunDirectoryError, UserCodeError, UserError
 from tfperf.results.files import make_folder
 from tfperf.sources.code import CodeReference, call_function, describe_misuse
 from tfperf.sources.user_errors import run_user_code
@@ -150,9 +150,18 @@ class CallbackRunner:
             return f"ended by {names} after epoch {epoch}{weights}"
         return f"complete after epoch {epoch}{weights}" if restored and restored[-1] != epoch else ""
 
-    def list_stateless(self) -> list[str]:
-        """Those that cannot say what they know: a run with them cannot be resumed."""
-        return [type(one).__name__ for one in self.callbacks if not can_keep_state(one)]
+    def describe_stateless(self) -> str:
+        """Which of them cannot say what they know, and what they need: a run with them cannot be resumed."""
+        names = ", ".join(type(one).__name__ for one in self.callbacks if not can_keep_state(one))
+        return names and f"{names}: a callback of your own needs get_state (returns a dict) and set_state"
+
+    def refuse_stateless(self, step: int) -> None:
+        """RunDirectoryError where one of them has forgotten what it knew when a run of so many steps ended."""
+        if names := ", ".join(type(one).__name__ for one in self.callbacks if not can_keep_state(one)):
+            lost = f"train.callbacks: {names}: what it knew at step {step} is lost"
+            raise RunDirectoryError(
+                f"{lost}; one with get_state and set_state can go on, others begin again with --force"
+            )
 
     def snapshot(self) -> ArraysByName:
         """What they know, by number and name."""

@@ -185,8 +185,10 @@ def list_ensemble_faults(card: KerasCard, ids: Sequence[int]) -> Iterator[Fault]
         yield Fault("engine.xla", card.engine.xla, "must be auto, true or false with replicas")
     if card.train.steps is not None:
         yield Fault("train.steps", card.train.steps, f"{what}, which train for epochs")
-    if card.train.callbacks:
-        yield Fault("train.callbacks", None, f"{what}; ensemble.patience stops them one by one")
+    if card.train.callbacks and card.engine.form == "stacked":
+        yield Fault(
+            "engine.form", "stacked", "must be auto or lanes with train.callbacks, which see each replica's model"
+        )
     if card.data.batch == "auto":
         yield Fault("data.batch", "auto", "must be a number with replicas")
     if card.data.input is not None:

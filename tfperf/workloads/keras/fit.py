@@ -56,8 +56,7 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
         self.unkept = self._list_unkept()
         for line in self.unkept:
             progress.say(f"warning: not bit-exact after --resume: {line}")
-        if names := self.training.callbacks.list_stateless():
-            what = f"{', '.join(names)}: a callback of your own needs get_state (returns a dict) and set_state"
+        if what := self.training.callbacks.describe_stateless():
             progress.say(f"warning: this run cannot be resumed: {what}")
             session.signals.advice = f"--resume will be refused: {what}"
         self._written = 0.0

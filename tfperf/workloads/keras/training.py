@@ -11,7 +11,7 @@ import numpy as np
 
 from tfperf.arrays import ArraysByName
 from tfperf.console.stages import ShowStage, show_nothing
-from tfperf.errors import RunDirectoryError, UserError
+from tfperf.errors import UserError
 from tfperf.sources.code import CodeReference
 from tfperf.sources.samples import Samples
 from tfperf.sources.user_errors import run_user_code
@@ -242,11 +242,8 @@ class KerasTraining:
 
         self.step, self.epoch, self.done, is_over = map(int, snapshot[COUNTS])
         self.is_over, self.ended_by = bool(is_over), snapshot[ENDED_BY].tobytes().decode()
-        if self.step and not self.is_over and (names := self.callbacks.list_stateless()):
-            lost = f"train.callbacks: {', '.join(names)}: what it knew at step {self.step} is lost"
-            raise RunDirectoryError(
-                f"{lost}; one with get_state and set_state can go on, others begin again with --force"
-            )
+        if self.step and not self.is_over:
+            self.callbacks.refuse_stateless(self.step)
         self.feed.restore(select(FEED))
         self.state.restore(select(MODEL))
         self.callbacks.restore(select(CALLBACKS))

@@ -55,11 +55,12 @@ def fit_alone(replica, resampling="all", build=nets.build, callbacks=(), xla=Fal
     return model, history.history
 
 
-def fit_ensemble(replicas, build=nets.build, form="lanes", xla=False, options=None, **settings):
+def fit_ensemble(replicas, build=nets.build, form="lanes", xla=False, options=None, callbacks=None, **settings):
     x, y = nets.load()
     return tfperf.ensemble(build, replicas=replicas, seed=1, form=form, **settings).fit(
-        x, y, epochs=EPOCHS, batch_size=BATCH, validation=0.2, keys={"engine.xla": xla, **(options or {})}
-    )
+        x, y, epochs=EPOCHS, batch_size=BATCH, validation=0.2, callbacks=callbacks,
+        keys={"engine.xla": xla, **(options or {})},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,14 @@ from tfperf.runcard.places import make_unfit_error, replace_values
 from tfperf.sources.given import ORIGIN
 from tfperf.sources.samples import Samples
 from tfperf.workloads.job import FinishedFit, Job, Session
+from tfperf.workloads.keras.callbacks import FOLDER
 from tfperf.workloads.keras.card import KerasCard, list_ensemble_faults
 from tfperf.workloads.keras.card_files import hash_files
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import count_parameters, digest_model
 from tfperf.workloads.keras.replicas import outcome as outcomes
 from tfperf.workloads.keras.replicas.calibration import describe_calibration
+from tfperf.workloads.keras.replicas.callbacks import make_runners
 from tfperf.workloads.keras.replicas.forms import STACKED
 from tfperf.workloads.keras.replicas.members import Members, check_data
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
@@ -57,6 +59,9 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
                 self.hashes |= {"the model": digest}  # no file tells of it
         if card.engine.form == STACKED and (reasons := list_refusals(self.template.model)):
             raise CardError("engine.form: got stacked; the model cannot be stacked", *reasons)
+        if what := make_runners(card, self._ids[:1], self.run.path / FOLDER, self.template)[0].describe_stateless():
+            session.progress.say(f"warning: this run cannot be resumed: {what}")
+            session.signals.advice = f"--resume will be refused: {what}"
         if draws := self.template.unkept_draws:
             what = f"the step draws by {', '.join(draws)}, whose state is no variable"
             session.progress.say(f"warning: replicas are not independent, nor is a resumed run the same: {what}")

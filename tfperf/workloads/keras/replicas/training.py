@@ -15,6 +15,7 @@ from tfperf.report.numbers import format_figure
 from tfperf.results.contents import STATE
 from tfperf.train.choices import Choices
 from tfperf.train.choosing import choose
+from tfperf.train.companion import Companion
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.machine import make_machine_record
@@ -24,9 +25,11 @@ from tfperf.train.settings import Settings
 from tfperf.train.stopping import ReplicaState
 from tfperf.train.trainer import EnsembleProgress, MetricHistory, Trainer
 from tfperf.workloads.job import Session
+from tfperf.workloads.keras.callbacks import FOLDER
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.files import find_unsavable, write_model
 from tfperf.workloads.keras.names import name_figure
+from tfperf.workloads.keras.replicas.callbacks import NOT_STACKED, ReplicaCallbacks, make_runners
 from tfperf.workloads.keras.replicas.factory import KerasFactory
 from tfperf.workloads.keras.replicas.forms import LANES, LAYOUTS, NAMES, STACKED, WHOLE, ReplicaForms, list_forms
 from tfperf.workloads.keras.replicas.outcome import ALL_EPOCHS, QUARANTINED, STOPPED, EnsembleOutcome, ReplicaTable
@@ -98,7 +101,10 @@ def train_members(
     run, watch, progress = session.run, session.watch, session.progress
     settings, cores = make_settings(card, factory.template.epoch), Cores(count_cores())
     known = _read_choices(session, part)
+    template, companions = factory.template, dict[str, Companion]()
     reasons = list(factory.refusals)
+    if card.train.callbacks:
+        reasons.append(NOT_STACKED)
     if known is None and card.engine.form != LANES and (coupling := factory.find_coupling()) is not None:
         reasons.append(coupling)
     if reasons and card.engine.form == STACKED:
@@ -112,7 +118,13 @@ def train_members(
         # a lane that has stopped takes no steps
         at: RetireAt = () if choices.form == LANES else "auto"
         retirement = make_retirement(settings.steps, at, ensemble.layout, choices)
-        trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, make_checkpoints(run, part))
+        if card.train.callbacks:
+            runners = make_runners(card, part.own.ids, run.path / FOLDER, template)
+            companions["callbacks"] = ReplicaCallbacks(runners, ensemble, template)
+        trainer = Trainer(
+            ensemble, choices.xla, choices.steps_per_call, retirement, make_checkpoints(run, part),
+            companions=companions,
+        )  # fmt: skip
         resume(run, part, trainer, progress.say)
         ensemble.warm_up(choices.xla, False, progress.show_stage)
     progress.show_stage("training")
