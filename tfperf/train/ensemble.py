@@ -54,7 +54,9 @@ class Ensemble:
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
 
     def _list_devices(self) -> list[str | None]:
-        return list_stack_devices(self.settings.devices, getattr(self.form, "stacks", None) or self._stacks)
+        wanted = getattr(self.form, "stacks", None)
+        # of a form whose stacks have one replica each there are as many as replicas
+        return list_stack_devices(self.settings.devices, wanted or self._stacks, wanted == self.replicas)
 
     def _spread(self, indices: ReplicaIndices, slots: Sequence[int] | None = None) -> list[DeviceStacks]:
         return spread(indices, self.devices, self.replicas, slots, self.threads)
@@ -71,7 +73,7 @@ class Ensemble:
 
     def _run_parallel(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """The results of one call a stack, as many at a time as there are threads for."""
-        return run_parallel(calls, None if len(self.device_stacks) > 1 else self.device_stacks[0].layout.side)
+        return run_parallel(calls, sum(one.layout.side for one in self.device_stacks))
 
     @property
     def largest_loop(self) -> Loop:

@@ -23,9 +23,14 @@ T = TypeVar("T")
 SHARES = (0.75, 0.5, 0.25, 0.125, 0.0625)  # of a stack's slots that are left
 
 
-def list_stack_devices(devices: Literal["all"] | int, stacks: int) -> list[str | None]:
-    """The device of each stack: the card's devices, or without a GPU `stacks` times the one CPU."""
+def list_stack_devices(devices: Literal["all"] | int, stacks: int, fixed: bool = False) -> list[str | None]:
+    """The device of each stack: the card's devices, or without a GPU `stacks` times the one CPU.
+
+    fixed: there must be so many stacks, as many on each device, or nearly.
+    """
     names = list_devices(devices)
+    if fixed:
+        return [names[i * len(names) // stacks] for i in range(stacks)]
     return [*names] if len(names) > 1 or "CPU" not in names[0] else [names[0]] * stacks
 
 
@@ -169,9 +174,9 @@ def spread(
 ) -> list[DeviceStacks]:  # fmt: skip
     """Stacks of the replicas on the devices, of which no more are used than there are replicas.
 
-    devices: of each stack; named several times, one device has several. replicas: how many there were at the start.
-    slots: of each stack, where that is known already. threads: how many stacks of a device take their steps at the same
-    time; 0: all. A device alone stays where TensorFlow puts things: on the first.
+    devices: of each stack, those of a device side by side; named several times, one device has several. replicas: how
+    many there were at the start. slots: of each stack, where that is known already. threads: how many stacks of a
+    device take their steps at the same time; 0: all. A device alone stays where TensorFlow puts things: on the first.
     """
     if len(set(devices)) == 1:
         count = min(replicas, len(devices))
@@ -185,7 +190,13 @@ def spread(
     starts = split_indices(np.arange(replicas), min(replicas, len(devices)))
     count = min(len(indices), len(devices))
     cut = split_indices(indices, count) if slots is None else np.split(indices, np.cumsum(slots)[:-1])
-    places = devices if count > 1 else [None]
-    return [
-        DeviceStacks(d, StackLayout(len(start)), [part]) for d, part, start in zip(places, cut, starts, strict=False)
-    ]
+    if count == 1:
+        return [DeviceStacks(None, StackLayout(len(starts[0])), cut)]
+    found = []
+    for name in dict.fromkeys(devices):
+        held = [i for i in range(count) if devices[i] == name]
+        there = sum(len(start) for start, device in zip(starts, devices, strict=False) if device == name)
+        if held:
+            layout = StackLayout(there, len(held), min(len(held), threads or len(held)))
+            found.append(DeviceStacks(name, layout, [cut[i] for i in held]))
+    return found

@@ -149,6 +149,9 @@ class LoopEngine:
         description="of replicas: lanes take the model's own step, each by itself; stacked does each layer for all at "
         "once; auto: the faster of them, as measured before the first step",
     )
+    chunk: Literal["auto"] | Annotated[int, Field(ge=1, le=MAX_REPLICA)] = Field(
+        default="auto", description="replicas trained together at most; auto: as many as fit the free memory"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -174,8 +177,9 @@ class KerasCard(BaseCard):
     def _check_single(self) -> Iterator[Fault]:
         if self.ensemble != EnsembleSettings():
             yield Fault("ensemble", None, "must be left out without replicas")
-        if self.engine.form != "auto":
-            yield Fault("engine.form", self.engine.form, "must be left out without replicas")
+        for key in ("form", "chunk"):
+            if (value := getattr(self.engine, key)) != "auto":
+                yield Fault(f"engine.{key}", value, "must be left out without replicas")
 
 
 def list_ensemble_faults(card: KerasCard, ids: Sequence[int]) -> Iterator[Fault]:

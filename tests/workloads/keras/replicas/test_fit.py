@@ -176,16 +176,6 @@ def test_equal_starts_are_allowed_where_they_are_wanted():
     assert not np.array_equal(*fit.predict(x))
 
 
-def test_streams_are_refused():
-    import tensorflow as tf
-
-    x, y = nets.load()
-    with pytest.raises(CardError, match="a bootstrap of a stream"):
-        tfperf.ensemble(nets.build, replicas=2, data="bootstrap").fit(
-            tf.data.Dataset.from_tensor_slices((x, y)).batch(8), epochs=1
-        )
-
-
 def test_studies_of_steps_take_no_replicas(card, tmp_path):
     assert "leave replicas out" in run("profile", card(), "-o", tmp_path / "profile", code=2)
 

@@ -53,11 +53,21 @@ def select_samples(masks: BoolMask, replicas: int, count: int, what: str) -> lis
     return [np.flatnonzero(mask) for mask in masks]
 
 
-@dataclass(frozen=True)
-class BatchDraw(Unread):
-    """The batches of one replica, epoch after epoch."""
+class RowDraw(Unread):
+    """Which rows the batches of one replica have, step after step."""
 
     seed: int  # of its model
+
+    def draw_rows(self, step: int, count: int) -> Int32Array:
+        """Of `count` steps from number `step` on (count, B)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class BatchDraw(RowDraw):
+    """The samples of one replica in an order of its own, epoch after epoch."""
+
+    seed: int
     samples: Indices  # (n)
     batch: int
     shuffle: bool = True

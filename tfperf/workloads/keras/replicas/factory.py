@@ -7,7 +7,7 @@ import numpy as np
 from tfperf.arrays import ArraysByName, FloatArray, ReplicaIndices
 from tfperf.data.cache import digest
 from tfperf.train.forms import PlainForm
-from tfperf.workloads.keras.replicas.draws import BatchDraw
+from tfperf.workloads.keras.replicas.draws import RowDraw
 from tfperf.workloads.keras.replicas.forms import LANES, ReplicaForm
 from tfperf.workloads.keras.replicas.lane import KerasLane
 from tfperf.workloads.keras.replicas.template import ModelTemplate
@@ -21,7 +21,7 @@ class KerasFactory:
     """R replicas of a model."""
 
     def __init__(
-        self, template: ModelTemplate, starts: Sequence[ArraysByName], batches: Sequence[BatchDraw],
+        self, template: ModelTemplate, starts: Sequence[ArraysByName], batches: Sequence[RowDraw],
         loss_weights: Sequence[float] | None, digest_of_model: str,
     ) -> None:  # fmt: skip
         """starts: the values that each replica begins with; batches: what each draws."""

@@ -16,18 +16,19 @@ from tfperf.results.contents import PAGE, RESULTS
 from tfperf.results.state import RunState
 from tfperf.runcard.places import make_unfit_error, replace_values
 from tfperf.sources.given import ORIGIN
-from tfperf.sources.samples import Samples
 from tfperf.workloads.job import FinishedFit, Job, Session
 from tfperf.workloads.keras.callbacks import FOLDER
 from tfperf.workloads.keras.card import KerasCard, list_ensemble_faults
 from tfperf.workloads.keras.card_files import hash_files
-from tfperf.workloads.keras.inputs import read_data
+from tfperf.workloads.keras.inputs import TrainingData, read_data
 from tfperf.workloads.keras.models import count_parameters, digest_model
 from tfperf.workloads.keras.replicas import outcome as outcomes
 from tfperf.workloads.keras.replicas.calibration import describe_calibration
 from tfperf.workloads.keras.replicas.callbacks import make_runners
+from tfperf.workloads.keras.replicas.chunks import choose_chunk_size
+from tfperf.workloads.keras.replicas.data import make_replica_data, read_stream
 from tfperf.workloads.keras.replicas.forms import STACKED
-from tfperf.workloads.keras.replicas.members import Members, check_data
+from tfperf.workloads.keras.replicas.members import Members
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 from tfperf.workloads.keras.replicas.page import render_report
 from tfperf.workloads.keras.replicas.result import EnsembleResult
@@ -48,9 +49,10 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
         super().__init__(card, session)
         self.run, self.options, self.hashes = session.run, session.options, hash_files(card)
         with session.watch.measure_stage("data"):
-            self.data = read_data(card)
-            check_data(card, self.data)
-            self.hashes |= self.data.hash_arrays()
+            found = read_data(card)
+            self.hashes |= found.hash_arrays()
+            self.data = make_replica_data(card, found, session.progress.show_stage)
+        self.unkept = _list_unkept(found)
         session.progress.show_stage("building the model")
         with session.watch.measure_stage("build"):
             members = self._make_members(self._ids[:1], [self.options.attempt])
@@ -65,6 +67,8 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
         if draws := self.template.unkept_draws:
             what = f"the step draws by {', '.join(draws)}, whose state is no variable"
             session.progress.say(f"warning: replicas are not independent, nor is a resumed run the same: {what}")
+        for line in self.unkept:
+            session.progress.say(f"warning: not bit-exact after --resume: {line}")
         self.seconds_per_step: list[float] = []
         self.reasons: list[str] = []
         self.calibration: dict[str, Any] = {}
@@ -109,16 +113,21 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
         return make_parts(ids, attempts, self._choose_chunk_size) if ids else []
 
     def _choose_chunk_size(self, total: int) -> int:
-        return total
+        return choose_chunk_size(self.card, self.template, total)
 
     def fit_part(self, part: ReplicaPart, parts: Sequence[ReplicaPart]) -> None:
         """Train one part and write its results with those of the parts before."""
         progress, watch = self.session.progress, self.session.watch
-        members = self._make_members(part.own.ids, part.own.attempts)
+        own = part.own
+        if own.chunks > 1:
+            progress.say(f"chunk {own.chunk} of {own.chunks}: replicas {own.ids[0]}-{own.ids[-1]}")
+        members = self._make_members(own.ids, own.attempts)
+        if self.data.window is not None and part is not parts[0]:
+            self.data.window.restart(read_stream(self.card))
         with watch.measure_stage("build"):
             factory = members.build_factory(self.template, members.draw_batches(), progress.show_stage)
         show = make_status_display(progress, describe_progress(self.template.monitored))
-        trained = train_members(self.session, self.card, part, factory, show)
+        trained = train_members(self.session, self.card, part, factory, self.data.window, show)
         self.seconds_per_step += trained.seconds_per_step
         self.reasons = trained.reasons
         progress.show_stage("writing results and report")
@@ -143,9 +152,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             found = outcomes.merge(before, found)
         good = found.replicas.is_usable
         usable = {name: values[good] for name, values in found.weights.items()}
-        held = self.data.validation
-        assert held is None or isinstance(held, Samples)
-        self.calibration = describe_calibration(self.template.model, usable, held)
+        self.calibration = describe_calibration(self.template.model, usable, self.data.validation)
         return replace(found, summary=self._summarise(found, parts))
 
     def _summarise(self, found: EnsembleOutcome, parts: Sequence[ReplicaPart]) -> dict[str, Any]:
@@ -160,12 +167,12 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             },
             "monitored": monitored, "best": _describe_values(best[good]),
             "epochs": _describe_values(table.stop_epoch[good]), "steps_per_epoch": self.template.epoch,
-            "parameters": count_parameters(self.template.model), "samples": len(self.data.training),  # type: ignore[arg-type]
+            "parameters": count_parameters(self.template.model), "samples": self.data.count,
             "batch": self.template.batch, "choices": parts[-1].choices, "not_stacked": self.reasons,
             "ms_per_step": compute_quartiles(self.seconds_per_step),
             "resumed_from_steps": [step for part in parts for step in part.resumed_from_steps],
             "calibration": self.calibration,
-            "seconds": self.session.watch.sum_seconds(), "not_bit_exact": list(self.template.unkept_draws),
+            "seconds": self.session.watch.sum_seconds(), "not_bit_exact": [*self.template.unkept_draws, *self.unkept],
         }  # fmt: skip
 
     def make_finished(self) -> FinishedFit:
@@ -177,6 +184,12 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
         """The record from the disk."""
         found = outcomes.read(self.run.path / RESULTS, self.run.loaded_state.identity)
         return FinishedFit(EnsembleResult(found, self.run.path, self.template.model), found.summary)
+
+
+def _list_unkept(data: TrainingData) -> list[str]:
+    """What of streams a resumed run may have otherwise, in words."""
+    parts = {"data": data.training, "data.validation": data.validation}
+    return [f"{key}: {one}" for key, part in parts.items() for one in getattr(part, "unkept", ())]
 
 
 def give_replicas(card: KerasCard, ids: tuple[int, ...]) -> KerasCard:

@@ -11,7 +11,7 @@ from tfperf.arrays import ArraysByName, Float32Array
 from tfperf.train.lanes import TrainingLane
 from tfperf.train.stack import Losses
 from tfperf.workloads.keras.loops import flatten_logs, make_zeros, select_batch
-from tfperf.workloads.keras.replicas.draws import BatchDraw
+from tfperf.workloads.keras.replicas.draws import RowDraw
 from tfperf.workloads.keras.replicas.template import LOSS, ModelTemplate
 
 MOST_ROWS = 1000  # steps whose samples are drawn at once
@@ -23,7 +23,11 @@ class KerasLane(TrainingLane):
     template: ModelTemplate
 
     def __init__(
-        self, template: ModelTemplate, batches: BatchDraw, most_rows: int = MOST_ROWS, loss_weight: float | None = None
+        self,
+        template: ModelTemplate,
+        batches: RowDraw,
+        most_rows: int = MOST_ROWS,
+        loss_weight: float | None = None,
     ) -> None:
         """most_rows: steps whose samples are given at once, at most; loss_weight: None: the loss is as it is."""
         super().__init__(template)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,29 +11,16 @@ from tfperf.arrays import AnyArray, ArraysByName, Indices
 from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
 from tfperf.sources.code import CodeReference, call_function
-from tfperf.sources.samples import Samples
 from tfperf.workloads.keras.card import KerasCard, MaskSource
-from tfperf.workloads.keras.inputs import TrainingData
 from tfperf.workloads.keras.models import digest_model, make_model
-from tfperf.workloads.keras.replicas.draws import BatchDraw, draw_model_seed, draw_samples, select_samples
+from tfperf.workloads.keras.replicas.data import ReplicaData
+from tfperf.workloads.keras.replicas.draws import BatchDraw, RowDraw, draw_model_seed, draw_samples, select_samples
 from tfperf.workloads.keras.replicas.factory import KerasFactory
+from tfperf.workloads.keras.replicas.stream import StreamDraw
 from tfperf.workloads.keras.replicas.template import ModelTemplate, refuse_equal_starts
 from tfperf.workloads.keras.training import find_code_file
 
 SEED_STATE = "seed_generator_state"  # how Keras names what dropout draws from
-
-
-def check_data(card: KerasCard, data: TrainingData) -> None:
-    """Raises: CardError for data that replicas cannot be trained on."""
-    parts = {"data": data.training, "data.validation": data.validation}
-    for key, part in parts.items():
-        if part is not None and not isinstance(part, Samples):
-            what = (
-                "a bootstrap of a stream draws none" if card.ensemble.data == "bootstrap" else "streams have no order"
-            )
-            raise CardError(f"{key}: replicas are trained on samples in memory, of which each draws its own; {what}")
-        if part is not None and any(array.dtype.kind in "US" for array in part.arrays):
-            raise CardError(f"{key}: has texts; replicas take numbers: index the texts before")
 
 
 @dataclass(frozen=True)
@@ -40,7 +28,7 @@ class Members:
     """The replicas of a training, of these numbers and attempts."""
 
     card: KerasCard
-    data: TrainingData
+    data: ReplicaData
     ids: Sequence[int]
     attempts: Sequence[int]
 
@@ -51,16 +39,19 @@ class Members:
         if isinstance(self.card.ensemble.data, MaskSource):
             self._refuse_unknown("ensemble.data", self.card.replicas or ())
 
-    def draw_batches(self) -> list[BatchDraw]:
+    def draw_batches(self) -> Sequence[RowDraw]:
         """What each is trained on. Raises: UserError for masks that do not fit."""
-        card, batch, shuffle = self.card, self.data.batch, self.card.data.shuffle is not False
+        card, data, shuffle = self.card, self.data, self.card.data.shuffle is not False
+        seeds = [draw_model_seed(card.seed, i, attempt) for i, attempt in zip(self.ids, self.attempts, strict=True)]
+        if data.window is not None:
+            return [StreamDraw(seed, data.window) for seed in seeds]
         return [
-            BatchDraw(draw_model_seed(card.seed, i, attempt), samples, min(batch, len(samples)), shuffle)
-            for i, attempt, samples in zip(self.ids, self.attempts, self._draw_samples(), strict=True)
+            BatchDraw(seed, samples, min(data.batch, len(samples)), shuffle)
+            for seed, samples in zip(seeds, self._draw_samples(), strict=True)
         ]
 
     def _draw_samples(self) -> list[Indices]:
-        card, count = self.card, len(self.training)
+        card, count = self.card, self.data.count
         if not isinstance(card.ensemble.data, MaskSource):
             return [draw_samples(card.seed, i, count, card.ensemble.data) for i in self.ids]
         source, known = card.ensemble.data, card.replicas or ()
@@ -73,24 +64,19 @@ class Members:
         if missing := [i for i in self.ids if i not in known]:
             raise CardError(f"{key}: has values for replicas {known[0]}-{known[-1]}; none for {missing[0]}")
 
-    @property
-    def training(self) -> Samples:
-        """Samples of which each replica's are drawn."""
-        assert isinstance(self.data.training, Samples)
-        return self.data.training
-
     def build_model(self, number: int, new_session: bool = False) -> keras.Model:
         """The model of one of them, as it would be alone."""
         seed = draw_model_seed(self.card.seed, self.ids[number], self.attempts[number])
         return make_model(replace(self.card, seed=seed), new_session=new_session)
 
-    def build_template(self, batches: Sequence[BatchDraw]) -> ModelTemplate:
+    def build_template(self, batches: Sequence[Any]) -> ModelTemplate:
         """The model that all share the program of. Raises: UserError."""
-        validation = self.data.validation
-        assert validation is None or isinstance(validation, Samples)
-        count, batch = len(batches[0].samples), self.data.batch
-        model = self.build_model(0, new_session=True)
-        return ModelTemplate(model, count, self.training, validation, batch, find_code_file(self.card.model))
+        data, window = self.data, self.data.window
+        count = len(batches[0].samples) if window is None else window.samples
+        return ModelTemplate(
+            self.build_model(0, new_session=True), count, data.samples, data.validation, data.batch,
+            find_code_file(self.card.model), None if window is None else window.tensors,
+        )  # fmt: skip
 
     def list_starts(self, template: ModelTemplate, show_stage: ShowStage) -> Sequence[ArraysByName]:
         """The values that each begins with. Raises: CardError where they are equal, and may not be."""
@@ -132,7 +118,7 @@ class Members:
         self._refuse_unknown(f"ensemble.{key}", known)
         return [given[known.index(i)] for i in self.ids]
 
-    def build_factory(self, template: ModelTemplate, batches: Sequence[BatchDraw], show: ShowStage) -> KerasFactory:
+    def build_factory(self, template: ModelTemplate, batches: Sequence[RowDraw], show: ShowStage) -> KerasFactory:
         """What makes their stacks."""
         weights = self.list_values("loss_weight")
         # a model that Keras cannot describe shares no program with others

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,17 +25,18 @@ class ModelTemplate(Template):
 
     def __init__(
         self, model: keras.Model, samples: int, training: Samples, validation: Samples | None, batch: int,
-        file: Path | None,
+        file: Path | None, tensors: Any = None,
     ) -> None:  # fmt: skip
         """samples: that a replica is trained on, of those in `training`; batch: of them in a step, at most.
 
-        file: of the model's code. Raises: UserError where a step tells no loss; UserCodeError where it fails.
+        file: of the model's code. tensors: what steps take their samples from in place of `training`. Raises: UserError
+        where a step tells no loss; UserCodeError where it fails.
         """
         self.model = model
         self.batch = min(batch, samples)
         self.epoch = -(-samples // self.batch)
         self.short = samples % self.batch  # samples of the last step of an epoch; 0: as many as in the others
-        self.training = to_tensors(training)
+        self.training = to_tensors(training) if tensors is None else tensors
         self.validation = None if validation is None else to_tensors(validation)
         self.validated = 0 if validation is None else len(validation)
         feed = MemoryFeed(training, self.batch, keep_order)

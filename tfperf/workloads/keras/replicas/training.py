@@ -33,8 +33,9 @@ from tfperf.workloads.keras.replicas.callbacks import NOT_STACKED, ReplicaCallba
 from tfperf.workloads.keras.replicas.factory import KerasFactory
 from tfperf.workloads.keras.replicas.forms import LANES, LAYOUTS, NAMES, STACKED, WHOLE, ReplicaForms, list_forms
 from tfperf.workloads.keras.replicas.outcome import ALL_EPOCHS, QUARANTINED, STOPPED, EnsembleOutcome, ReplicaTable
+from tfperf.workloads.keras.replicas.stream import StreamWindow
 from tfperf.workloads.keras.replicas.template import ModelTemplate
-from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart
+from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart, list_sibling_chunks
 
 LOGGER = logging.getLogger(__name__)
 
@@ -92,16 +93,17 @@ def make_settings(card: KerasCard, epoch: int) -> Settings:
 
 def train_members(
     session: Session[ReplicaChunk], card: KerasCard, part: ReplicaPart, factory: KerasFactory,
-    show: Callable[[EnsembleProgress], None],
+    window: StreamWindow | None, show: Callable[[EnsembleProgress], None],
 ) -> TrainedMembers:  # fmt: skip
-    """Train the part's replicas to the end, from its newest checkpoint where there is one.
+    """Train the part's replicas to the end, from its newest checkpoint where there is one; window: of a stream.
 
     Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
     """
     run, watch, progress = session.run, session.watch, session.progress
     settings, cores = make_settings(card, factory.template.epoch), Cores(count_cores())
     known = _read_choices(session, part)
-    template, companions = factory.template, dict[str, Companion]()
+    template = factory.template
+    companions: dict[str, Companion] = {} if window is None else {"stream": window}
     reasons = list(factory.refusals)
     if card.train.callbacks:
         reasons.append(NOT_STACKED)
@@ -141,14 +143,18 @@ def train_members(
 
 
 def _read_choices(session: Session[ReplicaChunk], part: ReplicaPart) -> Choices | None:
-    """Those that the part began with. Raises: RunDirectoryError for damaged ones."""
-    if not part.choices:
+    """Those that the part began with, or a chunk before it. Raises: RunDirectoryError for damaged ones."""
+    known = part if part.choices else next((one for one in list_sibling_chunks(session.run, part) if one.choices), None)
+    if known is None:
         return None
     try:
-        found = Choices.from_dict(part.choices, NAMES, LAYOUTS)
+        found = Choices.from_dict(known.choices, NAMES, LAYOUTS)
     except (KeyError, TypeError, ValueError) as error:
         raise RunDirectoryError(f"{session.run.path / STATE}: damaged choices: {error}") from None
-    warn_of_change(part, make_machine_record(found.threads), session.progress.say)
+    warn_of_change(known, make_machine_record(found.threads), session.progress.say)
+    if known is not part:
+        part.choices, part.machine = known.choices, known.machine
+        session.run.save_state()
     return found
 
 

@@ -16,7 +16,7 @@ def find_coupling(stack: KerasStack) -> str | None:
     """What of the other replicas another batch of the first one changes, in words; None: nothing."""
     rows = np.stack([one.draw_rows(0, 1)[0] for one in stack.copies.batches])
     before = _take(stack, rows)
-    rows[0] = (rows[0] + 1) % len(keras.tree.flatten(stack.training)[0])
+    rows[0] = (rows[0, 0] + 1) % keras.tree.flatten(stack.training)[0].shape[0]  # one sample alone
     after = _take(stack, rows)
     moved = [name for name, values in before.items() if not np.array_equal(values[1:], after[name][1:], equal_nan=True)]
     return f"a batch of one replica changes {', '.join(moved[:3])} of others" if moved else None

@@ -11,7 +11,7 @@ from tfperf.arrays import ArraysByName, Float32Array, FloatArray
 from tfperf.train.blueprints import Unread
 from tfperf.train.flat import Flattener
 from tfperf.train.stack import Losses, Stack
-from tfperf.workloads.keras.replicas.draws import BatchDraw
+from tfperf.workloads.keras.replicas.draws import RowDraw
 from tfperf.workloads.keras.replicas.template import LOSS, ModelTemplate
 from tfperf.workloads.keras.stacked import metrics
 from tfperf.workloads.keras.stacked.layer import Values
@@ -41,7 +41,7 @@ def list_refusals(model: keras.Model) -> list[str]:
 class Copies(Unread):
     """What a stack knows of the model that its replicas are copies of, and of what each draws."""
 
-    def __init__(self, template: ModelTemplate, batches: Sequence[BatchDraw], rates: FloatArray | None) -> None:
+    def __init__(self, template: ModelTemplate, batches: Sequence[RowDraw], rates: FloatArray | None) -> None:
         """rates: learning rates (R); None: the optimizer has a schedule."""
         self.template, self.batches, self.rates = template, list(batches), rates
         self.network = StackedNetwork(template.model)
