@@ -32,7 +32,7 @@ def check_variables(stack: Stack) -> None:
     if not trained:
         raise ValueError(f"{_format_member(stack, 'list_weights')}: none is trainable")
     for name, v in trained.items():
-        if tf.as_dtype(v.dtype) != stack.precision:
+        if tf.as_dtype(v.dtype) != stack.precision and not stack.mixes_types:
             said = f"got {_format_type(v)}, must be of {stack.precision}, as is trained"
             raise ValueError(f"{_format_member(stack, 'list_weights')}: {name}: {said}")
 

@@ -97,7 +97,8 @@ def clip(gradients: Sequence[tf.Tensor], limits: dict[str, float]) -> list[tf.Te
 
 
 def _make_constraint(flat: Flattener, constraints: Sequence[Any]) -> Callable[[Any], tf.Tensor] | None:
-    if not any(constraints):
+    """What keeps the weights of a row where they belong, also on numbers of their own types."""
+    if not any(constraints) and not flat.dtypes:
         return None
 
     def constrain(row: Any) -> tf.Tensor:

@@ -22,7 +22,10 @@ def unfold(tensor: tf.Tensor, replicas: int) -> tf.Tensor:
     """(R B, ...) as (R, B, ...)."""
     whole = tensor.shape[0]
     batch = -1 if whole is None else whole // replicas
-    return tf.reshape(tensor, [replicas, batch, *tensor.shape[1:]])
+    unknown = None in tensor.shape[1:]
+    inner = tf.shape(tensor)[1:] if unknown else tensor.shape[1:]
+    found = tf.reshape(tensor, tf.concat([[replicas, batch], inner], 0) if unknown else [replicas, batch, *inner])
+    return tf.ensure_shape(found, [replicas, None if batch < 0 else batch, *tensor.shape[1:]]) if unknown else found
 
 
 def _multiply(replicas: int | None, batch: int | None) -> int:
