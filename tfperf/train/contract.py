@@ -10,6 +10,9 @@ from tensorflow.python.framework.auto_control_deps_utils import get_read_write_r
 from tfperf.train.snapshots import check_name, check_type
 from tfperf.train.stack import Losses, Stack
 
+# operations that only read a resource, which TensorFlow's own list of these lacks
+READERS = ("LookupTableFindV2", "LookupTableSizeV2", "LookupTableExportV2")
+
 
 def check_variables(stack: Stack) -> None:
     """Raises: ValueError for weights or state that are no variables (R, ...), or whose names cannot be kept."""
@@ -32,7 +35,7 @@ def check_variables(stack: Stack) -> None:
     if not trained:
         raise ValueError(f"{_format_member(stack, 'list_weights')}: none is trainable")
     for name, v in trained.items():
-        if tf.as_dtype(v.dtype) != stack.precision:
+        if tf.as_dtype(v.dtype) != stack.precision and not stack.mixes_types:
             said = f"got {_format_type(v)}, must be of {stack.precision}, as is trained"
             raise ValueError(f"{_format_member(stack, 'list_weights')}: {name}: {said}")
 
@@ -57,6 +60,8 @@ def check_assigned(stack: Stack, known: Iterable[tf.Variable], function: Any) ->
     handles = {id(v.handle) for v in known}
     unknown = {id(inner): outer for outer, inner in function.graph.captures if id(outer) not in handles}
     for operation in function.graph.get_operations():
+        if operation.type in READERS:
+            continue
         for one in get_read_write_resource_inputs(operation)[1]:
             if id(one) in unknown:
                 names = [v.name for v in function.graph.variables if v.handle is unknown[id(one)]]

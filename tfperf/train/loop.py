@@ -88,7 +88,7 @@ class Loop:
         weights = stack.list_weights()
         self.names = [name for name, v in weights.items() if v.trainable]
         self.trained: list[keras.Variable] = [weights[name] for name in self.names]
-        self.flat = Flattener([tuple(v.shape) for v in self.trained])
+        self.flat = Flattener([tuple(v.shape) for v in self.trained], [tf.as_dtype(v.dtype).name for v in self.trained])
         # what a call of the engine's steps works on; between calls the weights are the stack's
         self.flat_weights = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
         self.optimizer = None if stack.has_own_step else self._build_optimizer()

@@ -32,6 +32,7 @@ class Stack(ABC):
     """
 
     alike: ClassVar[Sequence[str]] = ()  # attributes whose NumPy arrays are equal in such stacks, or no program's
+    mixes_types: ClassVar[bool] = False  # whether trained weights may be of other types than the losses
 
     replicas: int
     precision: str  # of the weights and losses, as float32

@@ -80,8 +80,13 @@ def assert_same(build, data, validation=None, steps=STEPS, limit=EXACT, xla=Fals
     with use_float64():
         factory = make_factory(build, data, validation, **options)
         assert list_refusals(factory.template.model) == []
-        lanes, rows = train(factory, LANES, steps, xla)
-        stack, others = train(factory, STACKED, steps, xla)
+        lanes, stack = train(factory, LANES, steps, xla), train(factory, STACKED, steps, xla)
+    return compare_states(factory, lanes, stack, limit)
+
+
+def compare_states(factory: KerasFactory, ran: Any, stacked: Any, limit: float) -> dict[str, np.ndarray]:
+    """AssertionError where what was trained as lanes differs from a stack, see `train`; the state of the stack."""
+    (lanes, rows), (stack, others) = ran, stacked
     names = [name for name in lanes if name.startswith(COMPARED) and name in stack]
     assert {name for name in lanes if name.startswith("model/")} <= {*names}
     for name in names:

@@ -20,6 +20,7 @@ MOST_ROWS = 1000  # steps whose samples are drawn at once
 class KerasLane(TrainingLane):
     """One replica. Its step is the model's `train_step`, its validation all batches of the model's `test_step`."""
 
+    mixes_types = True
     template: ModelTemplate
 
     def __init__(

@@ -65,7 +65,7 @@ def _predict_one_by_one(model: keras.Model, weights: Sequence[Any], batches: Seq
 
 def _join(forward: Callable[..., Nest], batches: Sequence[Nest], given: Sequence[Any], axis: int) -> Nest:
     """What a function gives for all batches, joined along an axis; traced once for batches of one shape."""
-    program = tf.function(forward, autograph=False, reduce_retracing=True)
+    program = tf.function(forward, autograph=False)  # a shorter last batch by one of its own: stacks ask for all shapes
     parts = [program(batch, *given) for batch in batches]
     return keras.tree.map_structure(lambda *several: np.concatenate([one.numpy() for one in several], axis), *parts)
 

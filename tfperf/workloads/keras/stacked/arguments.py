@@ -24,6 +24,18 @@ def bind_arguments(layer: Any, inputs: Any, options: dict[str, Any]) -> dict[str
     return arguments
 
 
+def cast_inputs(layer: Any, nest: Any) -> Any:
+    """What a layer is called with, in the type in which it computes, with masks: as `keras.layers.Layer.__call__`."""
+    if not isinstance(layer, keras.layers.Layer) or not layer._convert_input_args:
+        return nest
+
+    def cast(value: Any) -> Any:
+        found = layer.dtype_policy.convert_input(value, layer.autocast, layer.input_dtype)
+        return value if found is value else set_mask(found, read_mask(value))
+
+    return keras.tree.map_structure(cast, nest)
+
+
 def _has_tensors(value: Any) -> bool:
     if not keras.tree.is_nested(value):
         return isinstance(value, tf.Tensor | np.ndarray)

@@ -86,7 +86,7 @@ def clip(gradients: Sequence[tf.Tensor], limits: dict[str, float]) -> list[tf.Te
             for one in gradients
         ]  # fmt: skip
     if "global_clipnorm" in limits:
-        limit = tf.cast(limits["global_clipnorm"], gradients[0].dtype)
+        limit = limits["global_clipnorm"]  # a Python number: a cast would round it to float32 on its way
         squares = [tf.reduce_sum(tf.reshape(one * one, [one.shape[0], -1]), axis=1) for one in gradients]
         norm = tf.sqrt(tf.add_n(squares))
         scale = limit * tf.minimum(1.0 / norm, 1.0 / limit) + (norm - norm)  # nan where the norm is not finite
@@ -97,7 +97,8 @@ def clip(gradients: Sequence[tf.Tensor], limits: dict[str, float]) -> list[tf.Te
 
 
 def _make_constraint(flat: Flattener, constraints: Sequence[Any]) -> Callable[[Any], tf.Tensor] | None:
-    if not any(constraints):
+    """What keeps the weights of a row where they belong, also on numbers of their own types."""
+    if not any(constraints) and not flat.dtypes:
         return None
 
     def constrain(row: Any) -> tf.Tensor:

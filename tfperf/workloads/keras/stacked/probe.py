@@ -1,5 +1,6 @@
 """Whether the replicas of a stack are independent: another batch for one must not move the others by a bit."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -7,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.arrays import AnyArray
+from tfperf.train.flat import Flattener
 from tfperf.workloads.keras.stacked.stack import KerasStack
 
 PROBED = 3  # replicas that are enough to see what passes between neighbours
@@ -23,7 +25,7 @@ def find_coupling(stack: KerasStack) -> str | None:
 
 
 def _take(stack: KerasStack, rows: AnyArray) -> dict[str, AnyArray]:
-    """Gradients and what variables become (R, ...), for samples (R, B)."""
+    """Gradients, what variables become, and trained ones after a step (R, ...), for samples (R, B)."""
     trained = {name: v for name, v in stack.weights.items() if v.trainable}
     values = [tf.identity(v.value) for v in trained.values()]
     mapping: list[Any] = list(zip(trained.values(), values, strict=True))
@@ -32,5 +34,17 @@ def _take(stack: KerasStack, rows: AnyArray) -> dict[str, AnyArray]:
         with keras.StatelessScope(state_mapping=mapping):
             objective, assigned = stack.take_batch(tf.constant(rows))
     gradients = tape.gradient(objective, values, unconnected_gradients="zero")
-    found = {f"the gradient of {name}": tf.convert_to_tensor(g) for name, g in zip(trained, gradients, strict=True)}
-    return {name: value.numpy() for name, value in {**found, **assigned, "the loss": objective}.items()}
+    gradients = [tf.convert_to_tensor(one) for one in gradients]
+    found = {f"the gradient of {name}": one for name, one in zip(trained, gradients, strict=True)}
+    after = {f"the step of {name}": one for name, one in zip(trained, _step(stack, values, gradients), strict=True)}
+    return {name: value.numpy() for name, value in {**found, **assigned, "the loss": objective, **after}.items()}
+
+
+def _step(stack: KerasStack, values: Sequence[tf.Tensor], gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """What trained weights (R, ...) are after a first step, which may clip; the stack keeps its own."""
+    flat = Flattener([tuple(one.shape) for one in values], [one.dtype.name for one in values])
+    row = keras.Variable(flat.join(values), name="row")
+    stack.build_optimizer(row, flat).apply([flat.join(gradients)], [row])
+    if row.constraint is not None:
+        row.assign(row.constraint(row))
+    return flat.split(row.value)

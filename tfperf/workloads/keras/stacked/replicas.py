@@ -11,18 +11,23 @@ Nest = Any
 
 def fold(tensor: tf.Tensor) -> tf.Tensor:
     """(R, B, ...) as (R B, ...)."""
-    return (
-        tf.reshape(tensor, tf.concat([[-1], tf.shape(tensor)[2:]], 0))
-        if None in tensor.shape[2:]
-        else tf.reshape(tensor, [_multiply(*tensor.shape[:2]), *tensor.shape[2:]])
-    )
+    return _reshape(tensor, [_multiply(*tensor.shape[:2])], 2)
 
 
 def unfold(tensor: tf.Tensor, replicas: int) -> tf.Tensor:
     """(R B, ...) as (R, B, ...)."""
     whole = tensor.shape[0]
     batch = -1 if whole is None else whole // replicas
-    return tf.reshape(tensor, [replicas, batch, *tensor.shape[1:]])
+    return _reshape(tensor, [replicas, batch], 1)
+
+
+def _reshape(tensor: tf.Tensor, first: list[int], behind: int) -> tf.Tensor:
+    """With other first axes, of which -1 is unknown, and those behind some as they are, which may be unknown."""
+    inner = tensor.shape[behind:]
+    if None not in inner:
+        return tf.reshape(tensor, [*first, *inner])
+    found = tf.reshape(tensor, tf.concat([first, tf.shape(tensor)[behind:]], 0))
+    return tf.ensure_shape(found, [*(None if n < 0 else n for n in first), *inner])
 
 
 def _multiply(replicas: int | None, batch: int | None) -> int:

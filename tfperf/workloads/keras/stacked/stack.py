@@ -64,11 +64,13 @@ class Copies(Unread):
 class KerasStack(Stack):
     """R replicas. Each has its own weights, batch, draws, metrics and statistics."""
 
+    mixes_types = True
+
     def __init__(self, copies: Copies, most_rows: int = MOST_ROWS, loss_weights: Sequence[float] | None = None) -> None:
         """most_rows: steps whose samples are given at once, at most; loss_weights: (R), None: all 1."""
         template = copies.template
         self.copies, self.replicas, self.epoch = copies, len(copies.batches), template.epoch
-        self.precision = template.model.dtype_policy.variable_dtype
+        self.precision = "float64" if template.model.dtype_policy.variable_dtype == "float64" else "float32"
         self.weights = {
             name: keras.Variable(tf.zeros([self.replicas, *v.shape], v.dtype), trainable=name in copies.trained)
             for name, v in template.weights.items()
