@@ -1,4 +1,4 @@
-"""Models and data of the benchmark `ensembles`: small ones, as ensembles are made of. Keras and NumPy alone are used."""
+"""Models and data of the benchmark `ensembles`: small ones. They need Keras and NumPy, on any backend."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -64,11 +64,12 @@ class EnsembleRig:
     """The replicas of a part, from which ensembles of any form are made."""
 
     def __init__(self, part: str, size: EpochSize) -> None:
+        share = size.validated / (size.samples + size.validated)
         self.card = KerasCard(
             workload="keras", replicas=tuple(range(1, PARTS[part].replicas + 1)),
             model=ModelSource(build=f"{MODELS}:build_compiled", arguments={"part": part}),
             data=DataSource(
-                build=f"{MODELS}:load_samples", batch=BATCH, validation=size.validated / (size.samples + size.validated),
+                build=f"{MODELS}:load_samples", batch=BATCH, validation=share,
                 arguments={"part": part, "samples": size.samples, "validated": size.validated},
             ),
             train=EpochSchedule(epochs=MOST_EPOCHS), ensemble=EnsembleSettings(patience=MOST_EPOCHS),
