@@ -13,6 +13,7 @@ from rich.table import Table
 
 from benchmarks import batch_finders as batch_finders
 from benchmarks import buckets as buckets
+from benchmarks import ensembles as ensembles
 from benchmarks import handing_out as handing_out
 from benchmarks import hostile as hostile
 from benchmarks import input_truth as input_truth
@@ -105,6 +106,8 @@ def _drop_logs(measure: Callable[..., Iterator[Row]]) -> AbstractContextManager[
 @click.option("--records", type=click.IntRange(min=1), help="So many in each measurement.")
 @click.option("--slowness", help="Of each worker, how many times its own time it takes, as 1,3,3.")
 @click.option("--model", help="Which one, where the benchmark has several.")
+@click.option("--jax", type=click.Path(path_type=Path), help="Python that has Keras and JAX, to compare with.")
+@click.option("--forms", is_flag=True, help="Measure each form, too.")
 @click.option("--turns", type=click.IntRange(min=1), help="How often both versions are measured in a round.")
 def run(name: str, output: Path | None, **options: Any) -> None:
     """Measure one benchmark."""

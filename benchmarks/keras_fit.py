@@ -72,7 +72,7 @@ def _prepare_tfperf(model: str, data: str) -> Train:
     def train(epochs: int) -> None:
         training.call(epochs * steps)
 
-    return _time_epochs(train)
+    return time_epochs(train)
 
 
 def _prepare_keras(model: str, data: str, steps: int, jit: bool) -> Train:
@@ -85,10 +85,10 @@ def _prepare_keras(model: str, data: str, steps: int, jit: bool) -> Train:
         held = (x[count:], y[count:])
         network.fit(x[:count], y[:count], batch_size=BATCH, epochs=epochs, validation_data=held, verbose=0)
 
-    return _time_epochs(train)
+    return time_epochs(train)
 
 
-def _time_epochs(train: Callable[[int], None]) -> Train:
+def time_epochs(train: Callable[[int], None]) -> Train:
     """Compiled by a first epoch; as many at a time as take some time."""
     train(1)
     start = time.perf_counter()
