@@ -29,7 +29,7 @@ def test_an_interval_that_is_off_is_seen():
     turns = 0.1 * np.array([1.0, -1.0] * (REPLICAS // 2))
     for shift, inside in ((0.0, True), (0.03, True), (0.1, False)):
         told = Pairs((alone + turns + shift).tolist(), alone.tolist()).describe()
-        assert (told["interval"][0] <= 0 <= told["interval"][1]) is inside
+        assert (told["interval"][0] <= 0 <= told["interval"][1]) == inside
     # t of 39 degrees of freedom at 0.975 is 2.0227 (tables of Student's t)
     half = 2.0227 * 0.1 * np.sqrt(40 / 39) / np.sqrt(40)
     np.testing.assert_allclose(told["interval"], [0.1 - half, 0.1 + half], rtol=1e-4)
