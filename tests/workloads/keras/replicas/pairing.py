@@ -1,0 +1,137 @@
+"""Replicas of a card's model in pairs: as one stack, and each alone by Keras' own `fit`. R pairs.
+
+python -m tests.workloads.keras.replicas.pairing tabular -o pairs.json --replicas 40 --set train.epochs=60
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import keras
+import numpy as np
+from scipy import stats
+
+import tfperf
+from tfperf.sources.samples import Samples
+from tfperf.workloads.cards import load_card
+from tfperf.workloads.keras.inputs import draw_order, read_data
+from tfperf.workloads.keras.models import make_model
+from tfperf.workloads.keras.replicas.draws import draw_model_seed
+
+CARDS = Path(__file__).parents[4] / "runcards"
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """One figure of the last epoch: of the stack's replicas (R), and of those alone (R)."""
+
+    stacked: Sequence[float]
+    alone: Sequence[float]
+
+    def describe(self) -> dict[str, Any]:
+        """The mean difference, stacked less alone, its interval by Student's t, and how much replicas scatter."""
+        stacked, alone = np.array(self.stacked, float), np.array(self.alone, float)
+        differences = stacked - alone
+        mean, error = differences.mean(), differences.std(ddof=1) / np.sqrt(len(differences))
+        half = stats.t.ppf((1 + CONFIDENCE) / 2, len(differences) - 1) * error
+        return {
+            "stacked": stacked.mean(), "alone": alone.mean(), "sigma": alone.std(ddof=1),
+            "difference": mean, "interval": [mean - half, mean + half],
+            "largest": np.abs(differences).max(), "equal": int(np.sum(differences == 0)), "pairs": len(differences),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the pairs of a card told: each validated figure by its name."""
+
+    card: str
+    settings: Sequence[str]
+    replicas: int
+    epochs: int
+    samples: int
+    figures: dict[str, Any]
+
+
+class Ordered(keras.utils.PyDataset):
+    """Batches in the order of a replica's seed."""
+
+    def __init__(self, samples: Samples, batch: int, seed: int) -> None:
+        super().__init__()
+        self.samples, self.batch, self.seed, self.epoch = samples, batch, seed, 0
+
+    def __len__(self) -> int:
+        return -(-len(self.samples) // self.batch)
+
+    def __getitem__(self, i: int) -> Any:
+        rows = draw_order(self.seed, self.epoch, len(self.samples), True)[i * self.batch : (i + 1) * self.batch]
+        return self.samples.select(rows).data
+
+
+class Epochs(keras.callbacks.Callback):
+    """Tells the batches which epoch it is: Keras ends an epoch of theirs more often than it ends one of its own."""
+
+    def __init__(self, batches: Ordered) -> None:
+        super().__init__()
+        self.batches = batches
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.batches.epoch = epoch
+
+
+def fit_alone(card: Any, data: Any, replica: int) -> dict[str, list[float]]:
+    """The history of Keras' own fit of one replica, in graph mode."""
+    seed = draw_model_seed(card.seed, replica)
+    model = make_model(replace(card, seed=seed), new_session=True)
+    model.jit_compile = False
+    batches = Ordered(data.training, data.batch, seed)
+    history = model.fit(
+        batches, epochs=card.train.epochs, shuffle=False, verbose=0, callbacks=[Epochs(batches)],
+        validation_data=data.validation.data, validation_batch_size=data.batch,
+    )  # fmt: skip
+    return dict(history.history)
+
+
+def compare_pairs(name: str, replicas: int, settings: Sequence[str] = (), say: Any = None) -> Comparison:
+    """Train a card of runcards/ both ways, to the end of its epochs."""
+    path = CARDS / f"keras_{name}.yaml"
+    forced = [*settings, f"replicas={replicas}", "engine.form=stacked", "engine.xla=false"]
+    with TemporaryDirectory(prefix="tfperf-") as folder:
+        found = tfperf.fit(path, Path(folder) / "run", overrides=forced)
+        history = found.history
+    begun = time.perf_counter()
+    card = load_card(path, list(settings))
+    data = read_data(card)
+    alone = []
+    for replica in range(1, replicas + 1):
+        alone.append(fit_alone(card, data, replica))
+        if say:
+            say(f"{name}: {replica} of {replicas} alone, {time.perf_counter() - begun:.0f} s")
+    names = [one for one in history if one.startswith("val_")]
+    figures = {one: Pairs(history[one][-1].tolist(), [each[one][-1] for each in alone]) for one in names}
+    return Comparison(
+        path.name, list(settings), replicas, card.train.epochs, len(data.training),
+        {one: {**pairs.describe(), **asdict(pairs)} for one, pairs in figures.items()},
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Compare and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--replicas", type=int, default=40)
+    parser.add_argument("--set", action="append", default=[])
+    given = parser.parse_args()
+    found = compare_pairs(given.name, given.replicas, given.set, lambda line: print(line, flush=True))
+    given.output.write_text(json.dumps(asdict(found), indent=1))
+
+
+if __name__ == "__main__":
+    main()
