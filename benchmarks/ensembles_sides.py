@@ -25,6 +25,7 @@ from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.workloads.keras.card import EnsembleSettings, EpochSchedule, KerasCard, LoopEngine
 from tfperf.workloads.keras.inputs import read_data
+from tfperf.workloads.keras.replicas.data import make_replica_data
 from tfperf.workloads.keras.replicas.factory import KerasFactory
 from tfperf.workloads.keras.replicas.forms import WHOLE, list_forms
 from tfperf.workloads.keras.replicas.members import Members
@@ -75,7 +76,9 @@ class EnsembleRig:
             train=EpochSchedule(epochs=MOST_EPOCHS), ensemble=EnsembleSettings(patience=MOST_EPOCHS),
         )  # fmt: skip
         ids = self.card.replicas or ()
-        members = Members(self.card, read_data(self.card), ids, [0] * len(ids))
+        members = Members(
+            self.card, make_replica_data(self.card, read_data(self.card), show_nothing), ids, [0] * len(ids)
+        )
         batches = members.draw_batches()
         self.factory: KerasFactory = members.build_factory(members.build_template(batches), batches, show_nothing)
 

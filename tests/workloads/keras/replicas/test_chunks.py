@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import keras
 import numpy as np
@@ -44,8 +45,8 @@ def test_activations_are_counted_by_hand():
 def test_as_many_as_fit(monkeypatch):
     model = compile_model([keras.Input((5,)), layers.Dense(7)], optimizer=keras.optimizers.SGD())
     weights = {str(i): one.value for i, one in enumerate(model.weights)}
-    template = SimpleNamespace(model=model, weights=weights, variables=weights, batch=10)
-    card = SimpleNamespace(engine=SimpleNamespace(chunk="auto", form="auto"))
+    template: Any = SimpleNamespace(model=model, weights=weights, variables=weights, batch=10)
+    card: Any = SimpleNamespace(engine=SimpleNamespace(chunk="auto", form="auto"))
     numbers = 7 * 4 * (5 * 7 + 7) + 3 * 4 * 10 * 12  # bytes of one that is trained
     monkeypatch.setattr(chunks, "SHARE", 1.0)
     for budget, wanted in ((1e12, 100), (25 * numbers + 100 * 4 * 42, 25), (0, 1)):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
-import numpy as np
 from keras import layers
 
 from tests.workloads.keras.stacked.pairs import draw

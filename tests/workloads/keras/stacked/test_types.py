@@ -3,11 +3,10 @@
 from functools import partial
 
 import keras
-import numpy as np
 import pytest
 from keras import layers
 
-from tests.workloads.keras.stacked.branches import build_branches, join_branches
+from tests.workloads.keras.stacked.branches import build_branches
 from tests.workloads.keras.stacked.pairs import assert_same, draw
 
 SHAPE = (4, 3)
