@@ -135,7 +135,7 @@ def open_checked(path: Path, kind: str, layout: int) -> Iterator[CheckedFile]:
             found, its_layout = read_attribute(file, "kind"), read_attribute(file, "layout")
             found = decode_texts(found)[0] if isinstance(found, np.ndarray) else found
             if found != kind or its_layout != layout:
-                given = f"kind {found!r:.100}, layout {its_layout!r:.100}"
+                given = f"kind {found!r:.100}, layout {its_layout!s:.100}"
                 raise RunDirectoryError(f"{path}: got {given}; must be kind {kind!r}, layout {layout}")
             yield CheckedFile(file)
     except UserError:

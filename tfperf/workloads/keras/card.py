@@ -189,6 +189,8 @@ def list_ensemble_faults(card: KerasCard, ids: Sequence[int]) -> Iterator[Fault]
         yield Fault("engine.xla", card.engine.xla, "must be auto, true or false with replicas")
     if card.train.steps is not None:
         yield Fault("train.steps", card.train.steps, f"{what}, which train for epochs")
+    if card.profile is not None:
+        yield Fault("profile", None, f"{what}: steps of one model are recorded")
     if card.train.callbacks and card.engine.form == "stacked":
         yield Fault(
             "engine.form", "stacked", "must be auto or lanes with train.callbacks, which see each replica's model"

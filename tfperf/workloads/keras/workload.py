@@ -181,6 +181,10 @@ class KerasWorkload(Workload[KerasCard]):
         training = self.build_stepper(card)
         return measure_steps(training, request) | {"choices": training.choices.to_dict()}
 
+    def refuse_memory(self, card: KerasCard, modes: Sequence[str]) -> None:
+        """CardError for replicas."""
+        refuse_ensemble(card)
+
     def build_memory_trial(self, card: KerasCard, mode: str) -> "KerasMemoryTrial":
         """Its steps with any batch."""
         refuse_ensemble(card)
@@ -223,9 +227,10 @@ class KerasWorkload(Workload[KerasCard]):
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""
+        from tfperf.workloads.keras.replicas.compare import compare_ensembles, refuse_mixture
         from tfperf.workloads.keras.result import compare_fits
 
-        return compare_fits(before, now)
+        return compare_ensembles(before, now) if refuse_mixture(before, now) else compare_fits(before, now)
 
     def make_example(self, data: Path | None) -> str:
         """A commented card of a model and data of the user's own."""
@@ -263,7 +268,10 @@ def refuse_backend() -> None:
 def refuse_ensemble(card: KerasCard) -> None:
     """CardError for replicas, where steps of one model are looked at."""
     if card.replicas:
-        raise CardError("replicas: are fitted; what looks at steps takes the model alone: leave replicas out")
+        raise CardError(
+            "replicas: are fitted; what looks at steps takes the model alone: leave replicas out, by "
+            "--set replicas=null --set ensemble={}"
+        )
 
 
 def refuse_missing(card: KerasCard) -> None:

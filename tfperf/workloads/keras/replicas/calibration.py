@@ -1,90 +1,165 @@
 """How an ensemble's spread compares with its errors, on samples that it was not trained on. R replicas, N samples."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
 import numpy as np
+from scipy.special import expit, softmax
 
-from tfperf.arrays import AnyArray, ArraysByName, Float64Array
+from tfperf.arrays import AnyArray, ArraysByName, BoolMask, Float64Array
 from tfperf.sources.samples import Samples
 from tfperf.workloads.keras.replicas.predicting import predict_replicas
 
 MOST_SAMPLES = 2000  # that are looked at
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.68, 0.8, 0.9, 0.95)  # of central intervals
+ENDS = (0.025, 0.16, 0.84, 0.975)  # of the bands that are drawn: the central 95 % and 68 %
 BINS = 10
-PROBABILITIES = ("sparse_categorical_crossentropy", "categorical_crossentropy", "binary_crossentropy")
+POINTS = 200  # of a curve
 BATCH = 256
+SPARSE = ("sparse_categorical_crossentropy",)
+CATEGORICAL = ("categorical_crossentropy", "categorical_focal_crossentropy")
+BINARY = ("binary_crossentropy", "binary_focal_crossentropy")
+PROBABILITIES = (*SPARSE, *CATEGORICAL, *BINARY)
+OTHERS = (  # Keras' losses of which predictions are neither as targets nor probabilities of classes
+    "hinge", "squared_hinge", "categorical_hinge", "cosine_similarity", "kl_divergence", "dice", "tversky", "ctc",
+    "circle",
+)  # fmt: skip
 
 
-def describe_calibration(model: keras.Model, weights: ArraysByName, samples: Samples | None) -> dict[str, Any]:
-    """For report.json; {"n/a": why} where there is nothing to compare.
+@dataclass(frozen=True)
+class HeldNumbers:
+    """Numbers that an ensemble predicts of N samples, D for each, and the curve of a model with one number as input."""
+
+    mean: Float64Array  # (N, D)
+    ends: Float64Array  # (4, N, D): quantiles at ENDS
+    targets: Float64Array  # (N, D)
+    replicas: int
+    inputs: Float64Array | None = None  # (N)
+    curve: "HeldCurve | None" = None
+
+
+@dataclass(frozen=True)
+class HeldCurve:
+    """What an ensemble predicts along its only input."""
+
+    inputs: Float64Array  # (points), ascending
+    mean: Float64Array  # (points, D)
+    ends: Float64Array  # (4, points, D)
+
+
+@dataclass(frozen=True)
+class HeldClasses:
+    """How unsure an ensemble is of M classes that it predicts, one for each place of each sample."""
+
+    entropy: Float64Array  # (M) of the mean probabilities, nats
+    is_right: BoolMask  # (M) the class with the largest mean probability
+    classes: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """figures: for report.json, {"n/a": why} where there is nothing to compare; values: for the page."""
+
+    figures: dict[str, Any]
+    values: HeldNumbers | HeldClasses | None = None
+
+
+def compare_with_targets(model: keras.Model, weights: ArraysByName, samples: Samples | None) -> Calibration:
+    """Predictions of replicas beside the targets of samples.
 
     weights: of the replicas that did not break (R, ...); samples: that validate.
     """
     if samples is None or len(samples.data) < 2:
-        return {"n/a": "told where samples validate"}
+        return Calibration({"n/a": "told where samples validate"})
     if len(next(iter(weights.values()))) < 2:
-        return {"n/a": "told of two replicas at least"}
+        return Calibration({"n/a": "told of two replicas at least"})
     some = samples.select(slice(MOST_SAMPLES))
-    targets = some.data[1]
-    if keras.tree.is_nested(targets):
-        return {"n/a": "told of models with one output"}
-    found = predict_replicas(model, weights, some.data[0], BATCH)
-    if keras.tree.is_nested(found):
-        return {"n/a": "told of models with one output"}
-    return describe_predictions(np.asarray(found, np.float64), np.asarray(targets), _find_loss(model))
+    x, targets = some.data[:2]
+    found = None if keras.tree.is_nested(targets) else predict_replicas(model, weights, x, BATCH)
+    if found is None or keras.tree.is_nested(found):
+        return Calibration({"n/a": "told of models with one output"})
+    calibration = compare_predictions(np.asarray(found, np.float64), np.asarray(targets), *find_loss(model))
+    if not isinstance(calibration.values, HeldNumbers):
+        return calibration
+    return replace(calibration, values=_add_curve(model, weights, x, calibration.values))
 
 
-def _find_loss(model: keras.Model) -> str:
-    """The name of the compiled loss, of a model with probabilities as outputs; empty for another."""
+def _add_curve(model: keras.Model, weights: ArraysByName, x: Any, values: HeldNumbers) -> HeldNumbers:
+    """With the curve, where the model has one number as input."""
+    columns = keras.tree.flatten(x)
+    if len(columns) != 1 or columns[0].size != len(columns[0]) or columns[0].dtype.kind != "f":
+        return values
+    inputs = columns[0].reshape(-1)
+    grid = np.linspace(inputs.min(), inputs.max(), POINTS, dtype=inputs.dtype)
+    if not np.all(np.isfinite(grid)):
+        return values
+    given = keras.tree.map_structure(lambda one: grid.reshape(-1, *one.shape[1:]), x)
+    found = np.asarray(predict_replicas(model, weights, given, BATCH), np.float64)
+    found = found.reshape(len(found), POINTS, -1)
+    curve = HeldCurve(grid.astype(np.float64), found.mean(axis=0), np.quantile(found, ENDS, axis=0))
+    return replace(values, inputs=inputs.astype(np.float64), curve=curve)
+
+
+def find_loss(model: keras.Model) -> tuple[str, bool]:
+    """The name of the compiled loss, and whether outputs are logits; the name is empty where there is not one alone."""
     losses = [loss for _, loss, _, _ in getattr(model._compile_loss, "_flat_losses", None) or ()]
     if len(losses) != 1:
-        return ""
+        return "", False
     name = getattr(getattr(losses[0], "fn", losses[0]), "__name__", "")
-    is_logit = getattr(losses[0], "_fn_kwargs", {}).get("from_logits", False)
-    return name if name in PROBABILITIES and not is_logit else ""
+    return name, bool(getattr(losses[0], "_fn_kwargs", {}).get("from_logits", False))
 
 
-def describe_predictions(found: Float64Array, targets: AnyArray, loss: str) -> dict[str, Any]:
-    """Of predictions (R, N, ...) and targets; loss: empty for numbers, else the name of one for probabilities."""
-    if loss == "binary_crossentropy" and found.shape[-1] == 1:
-        both = np.concatenate([1 - found, found], axis=-1)
-        return describe_classes(both, targets.reshape(found.shape[1:-1]).astype(np.int64))
-    if loss in PROBABILITIES[:2]:
-        classes = targets.argmax(axis=-1) if loss == PROBABILITIES[1] else targets.reshape(found.shape[1:-1])
-        return describe_classes(found, classes.astype(np.int64))
-    if targets.size != found[0].size:
-        return {"n/a": f"targets {targets.shape} are not as predictions {found.shape[1:]}"}
-    return describe_numbers(found.reshape(len(found), -1), targets.reshape(-1).astype(np.float64))
+def compare_predictions(found: Float64Array, targets: AnyArray, loss: str, is_logit: bool = False) -> Calibration:
+    """Of predictions (R, N, ...) and targets; loss: by which they were trained, by its Keras name, or another."""
+    if loss in OTHERS:
+        return Calibration({"n/a": f"told of losses of numbers or of probabilities, not of {loss}"})
+    shape = found.shape[1:-1] if loss in SPARSE else found.shape[1:]
+    if targets.size != np.prod(shape, dtype=int):
+        return Calibration({"n/a": f"targets {targets.shape} are not as predictions {found.shape[1:]}"})
+    targets = targets.reshape(shape)
+    if loss not in PROBABILITIES:
+        return compare_numbers(
+            found.reshape(*found.shape[:2], -1), targets.reshape(len(targets), -1).astype(np.float64)
+        )
+    if loss in CATEGORICAL:
+        targets = targets.argmax(axis=-1)
+    if not np.array_equal(targets, classes := targets.astype(np.int64)):
+        return Calibration({"n/a": "told of targets that are classes, not shares of them"})
+    if loss in BINARY:
+        found = expit(found) if is_logit else found
+        return compare_classes(np.stack([1 - found, found], axis=-1), classes)
+    return compare_classes(softmax(found, axis=-1) if is_logit else found, classes)
 
 
-def describe_numbers(found: Float64Array, targets: Float64Array) -> dict[str, Any]:
-    """Of numbers (R, N): how many targets lie in central intervals of the replicas, and errors beside spreads.
+def compare_numbers(found: Float64Array, targets: Float64Array) -> Calibration:
+    """Of numbers (R, N, D): how many targets lie in central intervals of the replicas, and errors beside spreads.
 
     The intervals are of what replicas differ in, as samples and initial weights; noise of the targets is not in them.
     """
-    mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1)
-    error = mean - targets
+    mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1).reshape(-1)
+    error = (mean - targets).reshape(-1)
     coverage = []
     for level in LEVELS:
         low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
         coverage.append(float(np.mean((targets >= low) & (targets <= high))))
     groups = np.array_split(np.argsort(spread), min(BINS, len(spread)))
-    return {
-        "kind": "numbers", "levels": list(LEVELS), "coverage": coverage, "samples": len(targets),
+    figures = {
+        "kind": "numbers", "levels": list(LEVELS), "coverage": coverage, "samples": targets.size,
         "rms_error": _compute_rms(error), "rms_spread": _compute_rms(spread),
         "spreads": [_compute_rms(spread[rows]) for rows in groups],
         "errors": [_compute_rms(error[rows]) for rows in groups],
-        "rms_error_of_one": float(np.median(np.sqrt(np.mean((found - targets) ** 2, axis=1)))),
+        "rms_error_of_one": float(np.median(np.sqrt(np.mean((found - targets) ** 2, axis=(1, 2))))),
     }  # fmt: skip
+    return Calibration(figures, HeldNumbers(mean, np.quantile(found, ENDS, axis=0), targets, len(found)))
 
 
 def _compute_rms(values: Float64Array) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-def describe_classes(found: Float64Array, classes: AnyArray) -> dict[str, Any]:
+def compare_classes(found: Float64Array, classes: AnyArray) -> Calibration:
     """Of probabilities (R, N, ..., C): how often the mean is right at each confidence, and the entropies of it.
 
     Source: Guo et al. 2017, "On calibration of modern neural networks": the expected calibration error.
@@ -98,13 +173,14 @@ def describe_classes(found: Float64Array, classes: AnyArray) -> dict[str, Any]:
     filled = [one for one in rows if len(one)]
     off = sum(len(one) * abs(confidence[one].mean() - right[one].mean()) for one in filled) / len(classes)
     each = (found.reshape(len(found), -1, found.shape[-1]).argmax(axis=-1) == classes).mean(axis=1)
-    return {
+    figures = {
         "kind": "classes", "samples": len(classes), "confidence": [float(confidence[one].mean()) for one in filled],
         "accuracy": [float(right[one].mean()) for one in filled], "counts": [len(one) for one in filled],
         "calibration_error": float(off), "accuracy_of_mean": float(right.mean()),
         "accuracy_of_one": float(np.median(each)),
         "entropy_right": _describe_entropy(entropy[right]), "entropy_wrong": _describe_entropy(entropy[~right]),
     }  # fmt: skip
+    return Calibration(figures, HeldClasses(entropy, right, found.shape[-1]))
 
 
 def _describe_entropy(values: Float64Array) -> Mapping[str, float | None]:

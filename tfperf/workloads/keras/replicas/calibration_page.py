@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from tfperf.report.numbers import format_number
+from tfperf.report.numbers import format_figure
 from tfperf.report.page import render_image, render_paragraph, render_table
 from tfperf.report.style import MEAN, SECOND, apply_style, make_axes_grid, to_png
 
@@ -64,16 +64,16 @@ def draw_classes(found: Mapping[str, Any]) -> Figure:
 def _list_numbers(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     inside = dict(zip(found["levels"], found["coverage"], strict=True))
     return [
-        ("error of the mean (rms)", format_number(found["rms_error"])),
-        ("error of one replica (rms), in the median", format_number(found["rms_error_of_one"])),
-        ("spread of the replicas (rms)", format_number(found["rms_spread"])),
+        ("error of the mean (rms)", format_figure(found["rms_error"])),
+        ("error of one replica (rms), in the median", format_figure(found["rms_error_of_one"])),
+        ("spread of the replicas (rms)", format_figure(found["rms_spread"])),
         ("targets inside the central 68 %", f"{100 * inside[0.68]:.1f} %"),
     ]
 
 
 def _list_classes(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     def describe(entropy: Mapping[str, float | None]) -> str:
-        return "n/a" if entropy["median"] is None else format_number(entropy["median"])
+        return "n/a" if entropy["median"] is None else format_figure(entropy["median"])
 
     return [
         ("accuracy of the mean", f"{100 * found['accuracy_of_mean']:.1f} %"),

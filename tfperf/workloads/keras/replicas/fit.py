@@ -23,7 +23,7 @@ from tfperf.workloads.keras.card_files import hash_files
 from tfperf.workloads.keras.inputs import TrainingData, read_data
 from tfperf.workloads.keras.models import count_parameters, digest_model
 from tfperf.workloads.keras.replicas import outcome as outcomes
-from tfperf.workloads.keras.replicas.calibration import describe_calibration
+from tfperf.workloads.keras.replicas.calibration import Calibration, compare_with_targets
 from tfperf.workloads.keras.replicas.callbacks import make_runners
 from tfperf.workloads.keras.replicas.chunks import choose_chunk_size
 from tfperf.workloads.keras.replicas.data import make_replica_data, read_stream
@@ -71,7 +71,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             session.progress.say(f"warning: not bit-exact after --resume: {line}")
         self.seconds_per_step: list[float] = []
         self.reasons: list[str] = []
-        self.calibration: dict[str, Any] = {}
+        self.calibration = Calibration({})
         self.found: EnsembleOutcome
 
     @cached_property
@@ -139,7 +139,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             outcomes.write(self.run.path / RESULTS, self.found, identity)
             if part is parts[-1]:
                 title = self.card.title or self.card.workload
-                write_text(self.run.path / PAGE, render_report(title, self.found))
+                write_text(self.run.path / PAGE, render_report(title, self.found, self.calibration.values))
         if part is parts[-1]:
             self.found = replace(self.found, summary=self._summarise(self.found, parts))  # with the time of writing
             write_json(self.run.path, self.found.summary)
@@ -152,7 +152,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             found = outcomes.merge(before, found)
         good = found.replicas.is_usable
         usable = {name: values[good] for name, values in found.weights.items()}
-        self.calibration = describe_calibration(self.template.model, usable, self.data.validation)
+        self.calibration = compare_with_targets(self.template.model, usable, self.data.validation)
         return replace(found, summary=self._summarise(found, parts))
 
     def _summarise(self, found: EnsembleOutcome, parts: Sequence[ReplicaPart]) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             "batch": self.template.batch, "choices": parts[-1].choices, "not_stacked": self.reasons,
             "ms_per_step": compute_quartiles(self.seconds_per_step),
             "resumed_from_steps": [step for part in parts for step in part.resumed_from_steps],
-            "calibration": self.calibration,
+            "calibration": self.calibration.figures,
             "seconds": self.session.watch.sum_seconds(), "not_bit_exact": [*self.template.unkept_draws, *self.unkept],
         }  # fmt: skip
 

@@ -7,16 +7,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tfperf.arrays import Float64Array
-from tfperf.report.numbers import format_number
+from tfperf.report.numbers import format_figure
 from tfperf.report.page import render_image, render_page, render_paragraph, render_table
 from tfperf.report.style import MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
 from tfperf.workloads.keras.page import VALIDATED
+from tfperf.workloads.keras.replicas.bands_page import render_bands
+from tfperf.workloads.keras.replicas.calibration import HeldClasses, HeldNumbers
 from tfperf.workloads.keras.replicas.calibration_page import render_calibration
+from tfperf.workloads.keras.replicas.losses_page import render_losses
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 
 
-def render_report(title: str, found: EnsembleOutcome) -> str:
-    """The page of a run."""
+def render_report(title: str, found: EnsembleOutcome, values: HeldNumbers | HeldClasses | None) -> str:
+    """The page of a run; values: what the replicas predict of samples that validate."""
     with apply_style():
         curves = render_image(
             to_png(draw_curves(found.history)),
@@ -24,7 +27,9 @@ def render_report(title: str, found: EnsembleOutcome) -> str:
         )
     sections = [
         ("curves", "Losses and metrics", curves),
+        *([] if values is None else [("bands", "Predictions", render_bands(values))]),
         ("replicas", "Replicas", _render_replicas(found.summary)),
+        ("losses", "Best losses of the replicas", render_losses(found, found.summary["monitored"])),
         ("calibration", "Spread and errors", render_calibration(found.summary["calibration"])),
         ("choices", "How the steps were taken", render_table(("choice", ""), _list_choices(found.summary))),
         ("times", "Where the time went", render_table(("stage", "seconds"), _list_seconds(found.summary))),
@@ -59,9 +64,10 @@ def _render_head(summary: Mapping[str, Any]) -> str:
     count, best, epochs = summary["replicas"], summary["best"], summary["epochs"]
     lines = [f"{count['usable']} of {count['total']} replicas, {summary['parameters']} parameters each"]
     if best["median"] is not None:
-        least, middle, most = (format_number(best[name]) for name in ("least", "median", "most"))
+        least, middle, most = (format_figure(best[name]) for name in ("least", "median", "most"))
         lines.append(f"Best {summary['monitored']}: {middle} in the median, from {least} to {most}.")
-        lines.append(f"Trained for {epochs['least']:.0f} to {epochs['most']:.0f} epochs.")
+        least, most = (f"{epochs[name]:.0f}" for name in ("least", "most"))
+        lines.append(f"Trained for {least if least == most else f'{least} to {most}'} epochs.")
     return "".join(map(render_paragraph, lines))
 
 
@@ -71,7 +77,10 @@ def _render_replicas(summary: Mapping[str, Any]) -> str:
     table = render_table(("status", "replicas"), rows)
     if count["failed"]:
         broken = ", ".join(map(str, count["failed"]))
-        table += render_paragraph(f"Replicas {broken} broke: a loss or a weight was not finite. No figure has them.")
+        table += render_paragraph(
+            f"Replicas {broken} broke: a loss or a weight was not finite. No figure has them; --retry-failed begins "
+            "them anew."
+        )
     return table
 
 

@@ -16,7 +16,8 @@ def describe_ensemble(summary: Mapping[str, Any]) -> list[str]:
     if best["median"] is not None:
         least, middle, most = (format_figure(best[name]) for name in ("least", "median", "most"))
         lines.append(f"best {summary['monitored']}: {middle} in the median, {least} to {most}")
-        lines.append(f"epochs: {epochs['least']:.0f} to {epochs['most']:.0f}")
+        least, most = (f"{epochs[name]:.0f}" for name in ("least", "most"))
+        lines.append(f"epochs: {least}" if least == most else f"epochs: {least} to {most}")
     choices = summary["choices"]
     compiled = "XLA" if choices["xla"] else "graph"
     lines += [f"not stacked: {reason}" for reason in summary["not_stacked"]]

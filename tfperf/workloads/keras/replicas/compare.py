@@ -1,0 +1,137 @@
+"""Two finished ensembles side by side, replica by replica where they belong together."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass as plain_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from tfperf.arrays import Float64Array, Indices
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.confidence import (
+    ConfidenceInterval,
+    estimate_pseudomedian,
+    estimate_share_difference,
+    estimate_welch_difference,
+)
+from tfperf.report.compare import Change
+from tfperf.report.compare_reports import IGNORE_EXTRA, NOTE_OF_TIMES, StepQuartiles, compare_times, read_report
+from tfperf.results.contents import RESULTS
+from tfperf.workloads.keras.replicas import outcome as outcomes
+from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
+
+FIGURES = {  # of report.json's calibration, by kind
+    "numbers": {"rms_error": "error of the mean (rms)", "rms_spread": "spread of the replicas (rms)"},
+    "classes": {"accuracy_of_mean": "accuracy of the mean", "calibration_error": "expected calibration error"},
+}
+PAIRED = (
+    "change at the best epoch: the middle of the differences of the same replicas (number and seed) of both, with "
+    "Wilcoxon's limits, for which six are needed"
+)
+UNPAIRED = "no replica has the same number and seed in both: at the best epoch means over replicas, by Welch's t"
+
+
+@dataclass(config=IGNORE_EXTRA, frozen=True)
+class _Report:
+    monitored: str
+    calibration: dict[str, Any]
+    ms_per_step: StepQuartiles
+
+
+@plain_dataclass(frozen=True)
+class _Run:
+    """A finished ensemble of R replicas."""
+
+    report: _Report
+    outcome: EnsembleOutcome
+
+    def read_best(self, name: str) -> Float64Array:
+        """A loss or metric of each replica after its best epoch (R); nan of those that broke, or have none."""
+        table, values = self.outcome.replicas, self.outcome.history[name]
+        epochs = np.clip(table.best_epoch, 1, len(values)) - 1
+        good = table.is_usable & (table.best_epoch > 0) & (table.best_epoch <= len(values))
+        found: Float64Array = np.where(good, values[epochs, np.arange(len(epochs))], np.nan)
+        return found
+
+
+def refuse_mixture(before: Path, now: Path) -> bool:
+    """Whether both runs are of ensembles. Raises: RunDirectoryError where one alone is."""
+    both = [outcomes.is_ensemble(folder / RESULTS) for folder in (before, now)]
+    if both[0] != both[1]:
+        one, other = (before, now) if both[0] else (now, before)
+        raise RunDirectoryError(
+            f"{other}: is of a model alone, {one} is of an ensemble; two of the same kind can be compared: a fit with "
+            "`--replicas 1` is an ensemble of one"
+        )
+    return both[0]
+
+
+def compare_ensembles(before: Path, now: Path) -> tuple[list[Change], list[str]]:
+    """Losses and metrics after each replica's best epoch, errors of the means, times of a step.
+
+    Raises: RunDirectoryError for runs that are not finished or damaged.
+    """
+    a, b = (_Run(read_report(folder, _Report), outcomes.read(folder / RESULTS)) for folder in (before, now))
+    pairs = _find_pairs(a.outcome, b.outcome)
+    notes = [NOTE_OF_TIMES, PAIRED if len(pairs[0]) else UNPAIRED]
+    if a.report.monitored != b.report.monitored:
+        notes.append(f"best epochs are by {a.report.monitored} before, by {b.report.monitored} now")
+    changes = [*_compare_figures(a, b, pairs), *_compare_broken(a, b), *_compare_means(a.report, b.report)]
+    if len(pairs[0]):
+        notes.append(f"{len(pairs[0])} replicas are in both")
+    return [*changes, *compare_times(a.report.ms_per_step, b.report.ms_per_step)], notes
+
+
+def _find_pairs(a: EnsembleOutcome, b: EnsembleOutcome) -> tuple[Indices, Indices]:
+    """Rows of replicas that have number and seed alike, by ascending numbers."""
+    _, rows, others = np.intersect1d(a.replicas.id, b.replicas.id, return_indices=True)
+    same = a.replicas.seed[rows] == b.replicas.seed[others]
+    return rows[same], others[same]
+
+
+def _compare_figures(a: _Run, b: _Run, pairs: tuple[Indices, Indices]) -> Iterator[Change]:
+    """What the best epoch is chosen by first."""
+    names = [name for name in a.outcome.history if name in b.outcome.history]
+    for name in sorted(names, key=lambda one: one != a.report.monitored):
+        x, y = a.read_best(name), b.read_best(name)
+        if len(pairs[0]):
+            x, y = x[pairs[0]], y[pairs[1]]
+            both = np.isfinite(x) & np.isfinite(y)
+            x, y = x[both], y[both]
+            if len(x):
+                middle = estimate_pseudomedian((y - x).tolist())
+                yield _make_change(
+                    f"{name} at the best epoch, median of {len(x)} replicas", np.median(x), np.median(y), middle
+                )
+            continue
+        x, y = x[np.isfinite(x)], y[np.isfinite(y)]
+        if len(x) and len(y):
+            apart = estimate_welch_difference(x.tolist(), y.tolist())
+            yield _make_change(
+                f"{name} at the best epoch, mean of {len(x)} and {len(y)} replicas", x.mean(), y.mean(), apart
+            )
+
+
+def _compare_broken(a: _Run, b: _Run) -> Iterator[Change]:
+    """The share of replicas that broke, where one did."""
+    counts = [(int((~run.outcome.replicas.is_usable).sum()), len(run.outcome.replicas.id)) for run in (a, b)]
+    if any(broken for broken, _ in counts):
+        shares = [broken / total for broken, total in counts]
+        yield _make_change("share of replicas that broke", *shares, estimate_share_difference(*counts))
+
+
+def _compare_means(a: _Report, b: _Report) -> Iterator[Change]:
+    """Of the mean over replicas: one figure a run, so no interval."""
+    kind = a.calibration.get("kind")
+    if kind != b.calibration.get("kind"):
+        return
+    for key, words in FIGURES.get(str(kind), {}).items():
+        x, y = a.calibration.get(key), b.calibration.get(key)
+        if isinstance(x, float) and isinstance(y, float):
+            yield _make_change(words, x, y, ConfidenceInterval(y - x))
+
+
+def _make_change(name: str, before: Any, now: Any, interval: ConfidenceInterval) -> Change:
+    return Change(name, float(before), float(now), interval.value, interval.low, interval.high)

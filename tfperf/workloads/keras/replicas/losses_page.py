@@ -1,0 +1,89 @@
+"""The part of a page that has each replica's best loss. R replicas, E epochs."""
+
+import warnings
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tfperf.arrays import BoolMask, Float64Array
+from tfperf.report.numbers import format_figure
+from tfperf.report.page import render_image, render_paragraph, render_table
+from tfperf.report.style import FAILED, MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
+from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
+
+FENCE = 1.5  # interquartile ranges from a quartile
+FEWEST = 8  # replicas, of whose quartiles something can be said
+MOST_NAMED = 20
+
+
+def read_best_losses(found: EnsembleOutcome, monitored: str) -> Float64Array:
+    """The lowest finite loss of each replica (R); nan where it has none."""
+    values = found.history[monitored]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of replicas without any
+        best: Float64Array = np.nanmin(np.where(np.isfinite(values), values, np.nan), axis=0)
+    return best
+
+
+def find_outliers(values: Float64Array) -> BoolMask:
+    """Values further than FENCE interquartile ranges from the quartiles; none among fewer than FEWEST.
+
+    Source: Tukey 1977, "Exploratory Data Analysis", section 2D: of normal values 0.7 % lie there.
+    """
+    if len(values) < FEWEST:
+        return np.zeros(len(values), bool)
+    low, high = np.percentile(values, [25, 75])
+    room = FENCE * (high - low)
+    found: BoolMask = (values < low - room) | (values > high + room)
+    return found
+
+
+def render_losses(found: EnsembleOutcome, monitored: str) -> str:
+    """A plot of the losses, ascending, and a table of those that lie apart."""
+    good = found.replicas.is_usable & np.isfinite(read_best_losses(found, monitored))
+    if not good.any():
+        return render_paragraph("n/a: all replicas broke")
+    ids, losses = found.replicas.id[good], read_best_losses(found, monitored)[good]
+    apart = find_outliers(losses)
+    with apply_style():
+        image = render_image(to_png(draw_losses(ids, losses, apart, monitored)), CAPTION)
+    if len(ids) < FEWEST:
+        return image + render_paragraph(f"Of fewer than {FEWEST} replicas none is called an outlier.")
+    if not apart.any():
+        return image + render_paragraph("No replica lies apart from the others.")
+    rows = [
+        (str(ids[i]), format_figure(losses[i]), str(found.replicas.best_epoch[good][i]))
+        for i in np.argsort(-np.abs(losses - np.median(losses))) if apart[i]
+    ]  # fmt: skip
+    left = len(rows) - MOST_NAMED
+    table = render_table(("replica that lies apart", f"best {monitored}", "epoch"), rows[:MOST_NAMED])
+    return image + table + (render_paragraph(f"and {left} more") if left > 0 else "")
+
+
+CAPTION = (
+    "The best loss of each replica that did not break, in ascending order; dashed: median and quartiles. Named are "
+    "replicas that lie further than 1.5 times the distance of the quartiles from these (Tukey), as 0.7 % of many "
+    "normal values do, and more of few."
+)
+
+
+def draw_losses(ids: Float64Array, losses: Float64Array, apart: BoolMask, monitored: str) -> Figure:
+    """Ascending losses; of those that lie apart the furthest are named."""
+    figure, axes = make_axes_grid(1, 1, width=11.0, height=2.6)
+    (axis,) = axes
+    order = np.argsort(losses, kind="stable")
+    ranks = np.arange(1, len(ids) + 1)
+    for level in np.percentile(losses, [25, 50, 75]):
+        axis.axhline(level, color=SECOND, linestyle="--", linewidth=0.7)
+    axis.plot(ranks, losses[order], "o", color=MEAN, markersize=4)
+    furthest = set(np.argsort(-np.abs(losses - np.median(losses)), kind="stable")[:MOST_NAMED].tolist())
+    for rank, i in zip(ranks, order, strict=True):
+        if apart[i]:
+            axis.plot(rank, losses[i], "o", color=FAILED, markersize=5)
+        if apart[i] and i in furthest:
+            axis.annotate(
+                str(ids[i]), (rank, losses[i]), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=8
+            )
+    axis.set_xlabel("replicas, by their loss")
+    axis.set_ylabel(escape_math(f"best {monitored}"))
+    return figure
