@@ -1,12 +1,16 @@
 """Makes the stacks of an ensemble's replicas, in one of two forms."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from tfperf.arrays import ArraysByName, FloatArray, ReplicaIndices
-from tfperf.data.cache import digest
+from tfperf.data.cache import digest, digest_code
+from tfperf.train import choice_cache
+from tfperf.train.cores import Cores
 from tfperf.train.forms import PlainForm
+from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.replicas.draws import RowDraw
 from tfperf.workloads.keras.replicas.forms import LANES, ReplicaForm
 from tfperf.workloads.keras.replicas.lane import KerasLane
@@ -22,9 +26,11 @@ class KerasFactory:
 
     def __init__(
         self, template: ModelTemplate, starts: Sequence[ArraysByName], batches: Sequence[RowDraw],
-        loss_weights: Sequence[float] | None, digest_of_model: str,
+        loss_weights: Sequence[float] | None, digest_of_model: str | None,
     ) -> None:  # fmt: skip
-        """starts: the values that each replica begins with; batches: what each draws."""
+        """starts: the values that each replica begins with; batches: what each draws. digest_of_model: None: it
+        shares no program with others.
+        """
         self.template, self.starts, self.batches = template, starts, batches
         self.loss_weights, self._digest = loss_weights, digest_of_model
         self.metrics: Sequence[str] = template.metrics
@@ -67,7 +73,19 @@ class KerasFactory:
         else:
             stack.start(self.starts[indices[0]])
 
+    def find_choices_path(self, card: KerasCard, cores: Cores) -> Path | None:
+        """The file that has the choices of an earlier training of such replicas; None: there can be none."""
+        if not self._digest:
+            return None
+        template = self.template
+        trained = digest(
+            digest_code(__name__), self._digest, self.replicas, template.batch, template.epoch, template.validated,
+            self.loss_weights is None, card.engine, card.train, card.ensemble.patience,
+        )  # fmt: skip
+        return choice_cache.find_path(True, trained, cores)
+
     def digest(self, form: PlainForm) -> str:
         """The same for all trainings that compute the same with a form."""
         template = self.template
-        return digest(self._digest, template.batch, template.epoch, template.validated, self.loss_weights is None)
+        mine = self._digest or f"{id(template)}"
+        return digest(mine, template.batch, template.epoch, template.validated, self.loss_weights is None)

@@ -121,6 +121,4 @@ class Members:
     def build_factory(self, template: ModelTemplate, batches: Sequence[RowDraw], show: ShowStage) -> KerasFactory:
         """What makes their stacks."""
         weights = self.list_values("loss_weight")
-        # a model that Keras cannot describe shares no program with others
-        digest = digest_model(template.model) or f"{id(template)}"
-        return KerasFactory(template, self.list_starts(template, show), batches, weights, digest)
+        return KerasFactory(template, self.list_starts(template, show), batches, weights, digest_model(template.model))

@@ -90,11 +90,15 @@ def _list_choices(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{one['form']} {one['products']}, {'XLA' if one['xla'] else 'graph'}: {one['ms_per_step']:.3g} ms"
         for one in choices["tried"]
     )
+    before = " (by an earlier run)" if choices.get("cached") else ""
     reasons = [("not stacked", reason) for reason in summary["not_stacked"]]
     return [
         *reasons,
         ("form", f"{choices['form']}, compiled by {'XLA' if choices['xla'] else 'the graph'}"),
-        ("in the trial before, a step of the stacks that go side by side", tried or "not tried"),
+        (
+            "in the trial before, a step of the stacks that go side by side",
+            f"{tried}{before}" if tried else "not tried",
+        ),
         ("a step of all replicas", " ".join(f"{name} {ms:.3g} ms" for name, ms in spent.items() if ms is not None)),
         ("steps a call", str(choices["steps_per_call"])),
     ]

@@ -13,6 +13,7 @@ from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.environment import count_cores
 from tfperf.report.numbers import format_figure
 from tfperf.results.contents import STATE
+from tfperf.train import choice_cache
 from tfperf.train.choices import Choices
 from tfperf.train.choosing import choose
 from tfperf.train.companion import Companion
@@ -112,11 +113,15 @@ def train_members(
     if reasons and card.engine.form == STACKED:
         raise CardError("engine.form: got stacked; the model cannot be stacked", *reasons)
     forms = list_forms(card.engine.form, reasons, factory.replicas, cores.threads)
+    path = factory.find_choices_path(card, cores)
+    if known is None and (kept := choice_cache.read(settings, path, forms.names, LAYOUTS)) is not None:
+        known = kept
+        _settle(session, part, known)
     with watch.measure_stage("build"):
         first = (forms.names[0], WHOLE) if known is None else (known.form, known.products)
         ensemble = Ensemble(settings, factory, forms.make(*first), 1, cores.threads)
     with watch.measure_stage("compile"):
-        choices = known or _decide(session, part, ensemble, forms, cores)
+        choices = known or _decide(session, part, ensemble, forms, cores, path)
         # a lane that has stopped takes no steps
         at: RetireAt = () if choices.form == LANES else "auto"
         retirement = make_retirement(settings.steps, at, ensemble.layout, choices)
@@ -159,17 +164,24 @@ def _read_choices(session: Session[ReplicaChunk], part: ReplicaPart) -> Choices 
 
 
 def _decide(
-    session: Session[ReplicaChunk], part: ReplicaPart, ensemble: Ensemble, forms: ReplicaForms, cores: Cores
-) -> Choices:
-    """Choices that are measured now, and written before the first step."""
-    run, progress = session.run, session.progress
-    choices = choose(ensemble, forms, cores, progress.show_stage)
+    session: Session[ReplicaChunk], part: ReplicaPart, ensemble: Ensemble, forms: ReplicaForms, cores: Cores,
+    path: Path | None,
+) -> Choices:  # fmt: skip
+    """Choices that are measured now; path: where they are kept for the next run."""
+    choices = choose(ensemble, forms, cores, session.progress.show_stage)
     choices = replace(choices, cpu_stacks=len(ensemble.shards))
-    LOGGER.info("choices measured now: %s", choices.describe())
-    part.choices, part.machine = choices.to_dict(), make_machine_record(cores.threads)
-    make_checkpoints(run, part).clear()  # of a part that is done
-    run.save_state()
+    _settle(session, part, choices)
+    for warning in choice_cache.write(path, choices):
+        session.progress.say(f"warning: {warning}")
     return choices
+
+
+def _settle(session: Session[ReplicaChunk], part: ReplicaPart, choices: Choices) -> None:
+    """Write the choices of a part before its first step."""
+    LOGGER.info("choices %s: %s", "of an earlier run" if choices.cached else "measured now", choices.describe())
+    part.choices, part.machine = choices.to_dict(), make_machine_record(choices.threads)
+    make_checkpoints(session.run, part).clear()  # of a part that is done
+    session.run.save_state()
 
 
 def describe_progress(monitored: str) -> Callable[[EnsembleProgress], str]:
