@@ -66,6 +66,8 @@ def test_a_run_from_a_card_and_replicas_that_are_added(card, tmp_path):
     run("fit", card(), "-o", parts, "--replicas", "2")
     run("fit", card(), "-o", parts, "--replicas", "3-4")
     same(whole, parts)
+    choices = [part["choices"]["cached"] for part in json.loads((parts / "run.json").read_text())["parts"]]
+    assert choices == [False, True]  # two replicas were trained before
     report = json.loads((whole / "report.json").read_text())
     assert report["replicas"]["total"] == 4 and report["monitored"] == "val_loss"
     assert "Losses and metrics" in (whole / "report.html").read_text()
