@@ -3,6 +3,7 @@
 from functools import partial
 
 import keras
+import numpy as np
 import pytest
 from keras import layers
 
