@@ -1,4 +1,4 @@
-"""Which classes of `keras.layers` replicas can be trained with, in each form, with and without XLA: docs/ensembles_layers.md.
+"""Which classes of `keras.layers` replicas can be trained with, in each form and in XLA: docs/ensembles_layers.md.
 
 python -m tests.workloads.keras.stacked.conformance            # trains with each, writes the page
 python -m tests.workloads.keras.stacked.conformance GRU LSTM   # these rows alone
@@ -33,13 +33,15 @@ TOGETHER = 10  # layers in a model, at most
 ROUNDED = 1e-5  # of layers that compute in float32 among others: some hundred roundings of 2**-24 each
 YES = "yes"
 COLUMNS = tuple((form, xla) for form in (LANES, STACKED) for xla in (False, True))
-# why something fails that is not refused by tfperf: by the class, for both forms
+# why a class fails in either form, where tfperf does not refuse it
 NOT_IN_GRAPH: dict[str, str] = {}
 NOT_IN_XLA: dict[str, str] = {}
 HEAD = """# Layers in ensembles
 
-Which classes of `keras.layers` replicas can be trained with, as lanes and as a stack (docs/ensembles.md), with and without XLA, on a CPU. Each row is a training: {replicas} replicas of a tiny model with
-the layer take {steps} steps in float64, and the stack's weights, statistics, seeds and metrics must be those of the lanes to {limit:.0e}{other}. The page is written, and compared, by
+Which classes of `keras.layers` replicas can be trained with, as lanes and as a stack (docs/ensembles.md), with and
+without XLA, on a CPU. Each row is a training: {replicas} replicas of a tiny model with the layer take {steps} steps in
+float64, and the stack's weights, statistics, seeds and metrics must be those of the lanes to {limit:.0e}; to
+{rounded:.0e} where TensorFlow has a layer in float32 alone. The page is written, and compared with what is so, by
 `tests/workloads/keras/stacked/conformance.py: write_page`; Keras {keras}.
 
 | layer | {columns} |
@@ -67,17 +69,17 @@ def find_refusal(recipe: Recipe) -> str:
         return _shorten(reasons[0]) if reasons else ""
 
 
-def measure_group(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The cells of some rows. Layers that fail together are tried one by one."""
-    cells = _measure(names)
+def measure_group(names: Sequence[str], modes: Sequence[bool] = (False, True)) -> dict[str, tuple[str, ...]]:
+    """The cells of some rows, see COLUMNS. Layers that fail together are tried one by one; modes: with XLA or not."""
+    cells = _measure(names, modes)
     keras.utils.clear_session()
     expected = {YES, find_refusal(collect_recipes()[names[0]])}
     if len(names) == 1 or {*cells} <= expected:
         return dict.fromkeys(names, cells)
-    return {name: row for one in names for name, row in measure_group([one]).items()}
+    return {name: row for one in names for name, row in measure_group([one], modes).items()}
 
 
-def _measure(names: Sequence[str]) -> tuple[str, ...]:
+def _measure(names: Sequence[str], modes: Sequence[bool]) -> tuple[str, ...]:
     """The cells of layers side by side: yes, or why not."""
     recipes = [collect_recipes()[name] for name in names]
 
@@ -88,34 +90,33 @@ def _measure(names: Sequence[str]) -> tuple[str, ...]:
         try:
             factory = make()
         except Exception as error:  # whatever a layer fails with is its row
-            return (_explain(NOT_IN_GRAPH, names[0], error),) * len(COLUMNS)
-        ran = {False: _try(NOT_IN_GRAPH, names[0], factory, LANES, False)}
-        if isinstance(ran[False], str):  # what it has traced is in the way
-            factory = make()
-        ran[True] = _try(NOT_IN_XLA, names[0], factory, LANES, True)
+            return (_explain(False, names[0], error),) * 2 * len(modes)
+        ran: dict[bool, Any] = {}
+        for xla in modes:
+            if any(isinstance(one, str) for one in ran.values()):  # what it has traced is in the way
+                factory = make()
+            ran[xla] = _try(names[0], factory, LANES, xla)
         cells = [one if isinstance(one, str) else YES for one in ran.values()]
         if factory.refusals:
-            return (*cells, *[_shorten(factory.refusals[0])] * 2)
+            return (*cells, *[_shorten(factory.refusals[0])] * len(modes))
         limit = ROUNDED if recipes[0].is_narrow else EXACT
-        for xla, lanes in ran.items():
-            stack = _try(NOT_IN_XLA if xla else NOT_IN_GRAPH, names[0], factory, STACKED, xla)
-            cells.append(stack if isinstance(stack, str) else _compare(factory, lanes, stack, limit))
+        cells += [_compare(factory, ran[xla], _try(names[0], factory, STACKED, xla), limit) for xla in modes]
     return tuple(cells)
 
 
-def _try(reasons: Mapping[str, str], name: str, factory: KerasFactory, form: str, xla: bool) -> Any:
+def _try(name: str, factory: KerasFactory, form: str, xla: bool) -> Any:
     """What a training gives; why it fails, in words."""
     try:
         found = train(factory, form, STEPS, xla)
     except Exception as error:  # whatever a layer fails with is its row
-        return _explain(reasons, name, error)
+        return _explain(xla, name, error)
     finite = all(np.isfinite(v).all() for key, v in found[0].items() if key.startswith("model/"))
     return found if finite else "weights that are not finite"
 
 
 def _compare(factory: KerasFactory, lanes: Any, stack: Any, limit: float) -> str:
-    if isinstance(lanes, str):
-        return "nothing to compare with"
+    if isinstance(stack, str) or isinstance(lanes, str):
+        return stack if isinstance(stack, str) else "nothing to compare with"
     try:
         compare_states(factory, lanes, stack, limit)
     except AssertionError as error:
@@ -123,9 +124,18 @@ def _compare(factory: KerasFactory, lanes: Any, stack: Any, limit: float) -> str
     return YES
 
 
-def _explain(reasons: Mapping[str, str], name: str, error: Exception) -> str:
+def _explain(xla: bool, name: str, error: Exception) -> str:
     text = " ".join(str(error).split())
-    return reasons.get(name, f"{type(error).__name__}: {text[:300]}")
+    return (NOT_IN_XLA if xla else NOT_IN_GRAPH).get(name) or shorten_error(f"{type(error).__name__}: {text[:300]}")
+
+
+def shorten_error(text: str) -> str:
+    """An error of XLA's without the names of the program's parts; another as it is."""
+    if found := re.search(r"No registered '(\w+)' OpKernel for XLA", text):
+        return f"XLA has no {found[1]}"
+    if found := re.search(r"with op (\w+) must be a compile-time constant", text):
+        return f"XLA must know what is given to {found[1]} when it compiles"
+    return text
 
 
 def _shorten(reason: str) -> str:
@@ -144,9 +154,8 @@ def write_page(rows: Mapping[str, Sequence[str]]) -> None:
     """The page of these rows."""
     aliases = list_classes()
     columns = [f"{form}, {'XLA' if xla else 'graph'}" for form, xla in COLUMNS]
-    other = f", or {ROUNDED:.0e} where TensorFlow has a layer in float32 alone"
     text = HEAD.format(
-        replicas=REPLICAS, steps=STEPS, limit=EXACT, other=other, keras=keras.__version__,
+        replicas=REPLICAS, steps=STEPS, limit=EXACT, rounded=ROUNDED, keras=keras.__version__,
         columns=" | ".join(columns), line="|".join("---" for _ in columns),
     )  # fmt: skip
     for name in sorted(rows):

@@ -15,6 +15,7 @@ from tfperf.cli import main
 from tfperf.train import choosing
 from tfperf.workloads.keras.replicas.forms import LANES, STACKED
 from tfperf.workloads.keras.stacked import optimizer
+from tfperf.workloads.keras.stacked.draws import draw_replicas
 from tfperf.workloads.keras.stacked.layers import batch_normalization, dense, dropout
 from tfperf.workloads.keras.stacked.stack import KerasStack
 
@@ -61,8 +62,11 @@ def plant_fan_in(patch):
 
 def plant_common_draws(patch):
     """What the first replica drops, all drop."""
-    own = dropout.draw_replicas
-    patch.setattr(dropout, "draw_replicas", lambda *some: tf.repeat(own(*some)[:1], REPLICAS, axis=0))
+
+    def draw_once(*some):
+        return tf.repeat(draw_replicas(*some)[:1], REPLICAS, axis=0)
+
+    patch.setattr(dropout, "draw_replicas", draw_once)
 
 
 def plant_common_statistics(patch):

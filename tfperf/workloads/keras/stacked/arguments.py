@@ -24,7 +24,7 @@ def bind_arguments(layer: Any, inputs: Any, options: dict[str, Any]) -> dict[str
     return arguments
 
 
-def cast_inputs(layer: Any, nest: Any) -> Any:
+def convert_inputs(layer: Any, nest: Any) -> Any:
     """What a layer is called with, in the type in which it computes, with masks: as `keras.layers.Layer.__call__`."""
     if not isinstance(layer, keras.layers.Layer) or not layer._convert_input_args:
         return nest

@@ -9,7 +9,7 @@ from keras.src.models.functional import Functional
 from keras.src.ops.operation import Operation
 
 from tfperf.train.blueprints import Unread
-from tfperf.workloads.keras.stacked.arguments import cast_inputs
+from tfperf.workloads.keras.stacked.arguments import convert_inputs
 from tfperf.workloads.keras.stacked.layer import StackedLayer, Values, find_handlers
 from tfperf.workloads.keras.stacked.layers.activation import refuse_activation
 from tfperf.workloads.keras.stacked.regularizers import add_activity_losses
@@ -28,7 +28,7 @@ class StackedNetwork(Unread):
 
     def call(self, values: Values, inputs: Any, training: bool) -> Any:
         """The model's outputs (R, B, ...), of inputs (R, B, ...)."""
-        flat = _match_inputs(self.model, cast_inputs(self._outer, inputs))
+        flat = _match_inputs(self.model, convert_inputs(self._outer, inputs))
 
         def take(operation: Operation) -> Any:
             return lambda *some, **options: self._call_layer(operation, values, training, some, options)
@@ -43,7 +43,7 @@ class StackedNetwork(Unread):
                 for one, mask in zip(keras.tree.flatten(given), keras.tree.flatten(options["mask"]), strict=False):
                     one._keras_mask = mask
             return handler.call(values, given, training)
-        inputs, options = cast_inputs(layer, inputs), cast_inputs(layer, options)
+        inputs, options = convert_inputs(layer, inputs), convert_inputs(layer, options)
         found = handler.call(values, *inputs, **{**options, "training": training})  # whatever the graph was built with
         add_activity_losses(values, layer, found)
         return found

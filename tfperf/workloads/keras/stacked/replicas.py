@@ -11,17 +11,17 @@ Nest = Any
 
 def fold(tensor: tf.Tensor) -> tf.Tensor:
     """(R, B, ...) as (R B, ...)."""
-    return _reshape(tensor, [_multiply(*tensor.shape[:2])], 2)
+    return _change_axes(tensor, [_multiply(*tensor.shape[:2])], 2)
 
 
 def unfold(tensor: tf.Tensor, replicas: int) -> tf.Tensor:
     """(R B, ...) as (R, B, ...)."""
     whole = tensor.shape[0]
     batch = -1 if whole is None else whole // replicas
-    return _reshape(tensor, [replicas, batch], 1)
+    return _change_axes(tensor, [replicas, batch], 1)
 
 
-def _reshape(tensor: tf.Tensor, first: list[int], behind: int) -> tf.Tensor:
+def _change_axes(tensor: tf.Tensor, first: list[int], behind: int) -> tf.Tensor:
     """With other first axes, of which -1 is unknown, and those behind some as they are, which may be unknown."""
     inner = tensor.shape[behind:]
     if None not in inner:

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfperf.workloads.keras.stacked.arguments import bind_arguments, cast_inputs, read_mask, set_mask
+from tfperf.workloads.keras.stacked.arguments import bind_arguments, convert_inputs, read_mask, set_mask
 from tfperf.workloads.keras.stacked.layer import StackedLayer, Values, find_handlers, register
 from tfperf.workloads.keras.stacked.regularizers import add_activity_losses
 
@@ -52,7 +52,7 @@ class StackedBidirectional(StackedLayer[keras.layers.Bidirectional]):
         self, values: Values, handler: StackedLayer[Any], x: tf.Tensor, mask: Any, states: Any, training: bool
     ) -> list[tf.Tensor]:
         """What one of the layers gives, and its states; with the penalty of its own."""
-        x, states = cast_inputs(handler.layer, (x, states))
+        x, states = convert_inputs(handler.layer, (x, states))
         found = handler.call(values, x, mask=mask, initial_state=states, training=training)
         add_activity_losses(values, handler.layer, found)
         return list(keras.tree.flatten(found))

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfperf.workloads.keras.stacked.arguments import bind_arguments, cast_inputs, read_mask, set_mask
+from tfperf.workloads.keras.stacked.arguments import bind_arguments, convert_inputs, read_mask, set_mask
 from tfperf.workloads.keras.stacked.layer import StackedLayer, Values, find_handlers, register
 from tfperf.workloads.keras.stacked.layers.activation import refuse_activation
 from tfperf.workloads.keras.stacked.network import StackedNetwork, list_reasons
@@ -68,7 +68,7 @@ class StackedTimeDistributed(StackedLayer[keras.layers.TimeDistributed]):
             set_mask(x, mask)
         if isinstance(self.inner, StackedNetwork):
             return self.inner.call(values, x, training)
-        return self.inner.call(values, cast_inputs(self.layer.layer, x), training=training)
+        return self.inner.call(values, convert_inputs(self.layer.layer, x), training=training)
 
 
 def _needs_draws(layer: Any) -> bool:
