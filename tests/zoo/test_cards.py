@@ -10,9 +10,11 @@ from click.testing import CliRunner
 from PIL import Image
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import tfperf
 from tests.runcard.cards import KERAS, ROOT, write
 from tfperf.cli import main
 from tfperf.runcard.data_sources import ModelSource, SampleSource, ValidationSource
@@ -69,26 +71,32 @@ def split(x, y, share=0.2):
     return x[:count], y[:count], x[count:], y[count:]
 
 
-def fit_card(folder, name):
-    """The last epoch's numbers."""
-    done = CliRunner().invoke(main, ["fit", str(ROOT / "runcards" / name), "-o", str(folder)])
+def fit_card(folder, name, *more):
+    """report.json."""
+    done = CliRunner().invoke(main, ["fit", str(ROOT / "runcards" / name), "-o", str(folder), *more])
     assert done.exit_code == 0, done.output
-    return json.loads((folder / "report.json").read_text())["last"]
+    return json.loads((folder / "report.json").read_text())
 
 
 @pytest.mark.slow
 def test_the_table_is_fitted_as_well_as_by_linear_regression(tmp_path):
     x, y, held, wanted = split(*tabular.load_samples())
     plain = LinearRegression().fit(x, y).score(held, wanted)
-    found = fit_card(tmp_path / "run", "keras_tabular.yaml")
+    alone = ("--set", "replicas=null", "--set", "ensemble={}")
+    found = fit_card(tmp_path / "one", "keras_tabular.yaml", *alone)["last"]
     assert 0.35 < plain < 0.45 and found["val_r2"] > plain - 0.03
+    report = fit_card(tmp_path / "run", "keras_tabular.yaml")
+    assert report["replicas"] == {"total": 50, "usable": 50, "failed": [], "by_status": report["replicas"]["by_status"]}
+    mean = tfperf.load(tmp_path / "run").mean(held)
+    assert r2_score(wanted, mean) > plain - 0.03
+    assert report["calibration"]["rms_error"] < report["calibration"]["rms_error_of_one"]
 
 
 @pytest.mark.slow
 def test_digits_are_read(tmp_path):
     x, y, held, wanted = split(*digits.load_samples())
     plain = LogisticRegression(max_iter=5000).fit(x.reshape(len(x), -1), y).score(held.reshape(len(held), -1), wanted)
-    assert fit_card(tmp_path / "run", "keras_digits.yaml")["val_accuracy"] > max(0.97, plain)
+    assert fit_card(tmp_path / "run", "keras_digits.yaml")["last"]["val_accuracy"] > max(0.97, plain)
 
 
 @pytest.mark.slow
@@ -96,7 +104,7 @@ def test_texts_are_told_apart_as_well_as_by_frequencies_of_words(tmp_path):
     x, y, held, wanted = split(*reversed(reorder_samples(*text._read_columns(text._find_pairs(None)))))
     plain = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=2000)).fit(x, y).score(held, wanted)
     most = max(np.mean(wanted == label) for label in np.unique(y))
-    assert fit_card(tmp_path / "run", "keras_text.yaml")["val_accuracy"] > max(plain - 0.02, 2 * most)
+    assert fit_card(tmp_path / "run", "keras_text.yaml")["last"]["val_accuracy"] > max(plain - 0.02, 2 * most)
 
 
 def read_colours(part):
@@ -112,7 +120,7 @@ def read_colours(part):
 
 @pytest.mark.slow
 def test_photographs_are_told_apart_better_than_by_their_colours(tmp_path):
-    found = fit_card(tmp_path / "run", "photos.yaml")["val_accuracy"]  # makes the pictures, too
+    found = fit_card(tmp_path / "run", "photos.yaml")["last"]["val_accuracy"]  # makes the pictures, too
     (x, y), (held, wanted) = read_colours("train"), read_colours("held")
     for features in (3, 6):  # means alone, then both
         plain = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(x[:, :features], y)

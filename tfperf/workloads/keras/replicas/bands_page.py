@@ -24,7 +24,7 @@ def render_bands(values: HeldNumbers | HeldClasses) -> str:
             return render_image(to_png(draw_entropies(values)), ENTROPIES) + render_paragraph(SELECTED, "soft")
         images = [render_image(to_png(draw_curves(values)), CURVE)] if values.curve is not None else []
         images.append(render_image(to_png(draw_bands(values)), BANDS))
-    return "".join([*images, *(render_paragraph(line, "soft") for line in _list_remarks(values))])
+    return "".join([*images, *(render_paragraph(line, "soft") for line in list_remarks(values))])
 
 
 CURVE = (
@@ -41,7 +41,7 @@ ENTROPIES = (
 )
 
 
-def _list_remarks(values: HeldNumbers) -> list[str]:
+def list_remarks(values: HeldNumbers) -> list[str]:
     """What else is to be said of the bands."""
     count, outputs = values.targets.shape
     remarks = [SELECTED]

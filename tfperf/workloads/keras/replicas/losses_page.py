@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from matplotlib.figure import Figure
 
-from tfperf.arrays import BoolMask, Float64Array
+from tfperf.arrays import BoolMask, Float64Array, Int64Array
 from tfperf.report.numbers import format_figure
 from tfperf.report.page import render_image, render_paragraph, render_table
 from tfperf.report.style import FAILED, MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
@@ -40,24 +40,28 @@ def find_outliers(values: Float64Array) -> BoolMask:
 
 def render_losses(found: EnsembleOutcome, monitored: str) -> str:
     """A plot of the losses, ascending, and a table of those that lie apart."""
-    good = found.replicas.is_usable & np.isfinite(read_best_losses(found, monitored))
+    best = read_best_losses(found, monitored)
+    good = found.replicas.is_usable & np.isfinite(best)
     if not good.any():
         return render_paragraph("n/a: all replicas broke")
-    ids, losses = found.replicas.id[good], read_best_losses(found, monitored)[good]
-    apart = find_outliers(losses)
+    ids, losses = found.replicas.id[good], best[good]
     with apply_style():
-        image = render_image(to_png(draw_losses(ids, losses, apart, monitored)), CAPTION)
+        image = render_image(to_png(draw_losses(ids, losses, find_outliers(losses), monitored)), CAPTION)
+    return image + render_outliers(ids, losses, found.replicas.best_epoch[good], monitored)
+
+
+def render_outliers(ids: Int64Array, losses: Float64Array, epochs: Int64Array, monitored: str) -> str:
+    """The replicas that lie apart, the furthest first, or that there are none."""
+    apart = find_outliers(losses)
     if len(ids) < FEWEST:
-        return image + render_paragraph(f"Of fewer than {FEWEST} replicas none is called an outlier.")
+        return render_paragraph(f"Of fewer than {FEWEST} replicas none is called an outlier.")
     if not apart.any():
-        return image + render_paragraph("No replica lies apart from the others.")
-    rows = [
-        (str(ids[i]), format_figure(losses[i]), str(found.replicas.best_epoch[good][i]))
-        for i in np.argsort(-np.abs(losses - np.median(losses))) if apart[i]
-    ]  # fmt: skip
+        return render_paragraph("No replica lies apart from the others.")
+    order = [i for i in np.argsort(-np.abs(losses - np.median(losses)), kind="stable") if apart[i]]
+    rows = [(str(ids[i]), format_figure(losses[i]), str(epochs[i])) for i in order]
     left = len(rows) - MOST_NAMED
     table = render_table(("replica that lies apart", f"best {monitored}", "epoch"), rows[:MOST_NAMED])
-    return image + table + (render_paragraph(f"and {left} more") if left > 0 else "")
+    return table + (render_paragraph(f"and {left} more") if left > 0 else "")
 
 
 CAPTION = (
@@ -67,7 +71,7 @@ CAPTION = (
 )
 
 
-def draw_losses(ids: Float64Array, losses: Float64Array, apart: BoolMask, monitored: str) -> Figure:
+def draw_losses(ids: Int64Array, losses: Float64Array, apart: BoolMask, monitored: str) -> Figure:
     """Ascending losses; of those that lie apart the furthest are named."""
     figure, axes = make_axes_grid(1, 1, width=11.0, height=2.6)
     (axis,) = axes
