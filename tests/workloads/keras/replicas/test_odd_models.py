@@ -7,7 +7,7 @@ from keras import layers
 
 import tfperf
 from tests.workloads.keras.replicas import nets
-from tfperf.errors import UserCodeError
+from tfperf.errors import CardError, UserCodeError
 from tfperf.workloads.keras.replicas.page import draw_curves
 
 
@@ -59,3 +59,18 @@ def test_validation_that_is_not_finite_keeps_the_last_weights(form, tmp_path):
     assert found.replicas.is_usable.all() and found.replicas.best_epoch.tolist() == [0, 0]
     assert np.isfinite(found.predict(x)).all() and found.summary["best"]["median"] is None
     assert "n/a" in repr(found) and (tmp_path / "run" / "report.html").exists()
+
+
+def build_without_reduction():
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(1)])
+    model.compile("adam", keras.losses.MeanSquaredError(reduction=None))
+    return model
+
+
+@pytest.mark.slow
+def test_a_loss_for_each_sample_is_left_to_lanes():
+    x, y = nets.load()
+    with pytest.raises(CardError, match="its loss has no reduction"):
+        tfperf.ensemble(build_without_reduction, replicas=2, form="stacked").fit(x, y, epochs=1)
+    found = tfperf.ensemble(build_without_reduction, replicas=2).fit(x, y, epochs=1)
+    assert found.summary["choices"]["form"] == "lanes" and np.isfinite(found.history["loss"]).all()
