@@ -195,3 +195,15 @@ def test_a_killed_run_goes_on_to_the_bit(card, tmp_path, number):
     child.wait()
     run("fit", path, "-o", tmp_path / "cut", *([] if child.returncode == 0 else ["--resume"]))
     same(tmp_path / "whole", tmp_path / "cut")
+
+
+@pytest.mark.slow
+def test_ten_replicas_and_ten_more_are_twenty_to_the_bit(card, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    path = card(replicas=20, epochs=60)
+    run("fit", path, "-o", whole)
+    run("fit", path, "-o", parts, "--replicas", "1-10")
+    assert outcome.read(parts / "results.h5").replicas.id.tolist() == list(range(1, 11))
+    run("fit", path, "-o", parts, "--replicas", "11-20")
+    same(whole, parts)
+    assert {"stopped"} <= {*outcome.read(whole / "results.h5").replicas.status}  # patience had its say

@@ -165,7 +165,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
                 "total": len(table.id), "usable": int(good.sum()), "failed": table.id[~good].tolist(),
                 "by_status": {name: table.status.count(name) for name in outcomes.STATUSES if name in table.status},
             },
-            "monitored": monitored, "best": _describe_values(best[good]),
+            "monitored": monitored, "best": _describe_values(best[good & np.isfinite(best)]),
             "epochs": _describe_values(table.stop_epoch[good]), "steps_per_epoch": self.template.epoch,
             "parameters": count_parameters(self.template.model), "samples": self.data.count,
             "batch": self.template.batch, "choices": parts[-1].choices, "not_stacked": self.reasons,

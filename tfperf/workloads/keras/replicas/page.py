@@ -57,7 +57,8 @@ def _list_bands(values: Float64Array) -> tuple[Float64Array, ...]:
     """Epochs at which any replica trained, and 16, 50 and 84 % of these replicas' values (E, R)."""
     some = np.isfinite(values).any(axis=1)
     rows = np.where(np.isfinite(values[some]), values[some], np.nan)
-    return (np.flatnonzero(some) + 1.0, *np.nanpercentile(rows, [16, 50, 84], axis=1))
+    bands = np.nanpercentile(rows, [16, 50, 84], axis=1) if some.any() else np.zeros((3, 0))
+    return (np.flatnonzero(some) + 1.0, *bands)
 
 
 def _render_head(summary: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfperf.arrays import ArraysByName
 from tfperf.errors import CardError, UserError
 from tfperf.sources.samples import Samples
+from tfperf.sources.user_errors import run_user_code
 from tfperf.train.lanes import Template
 from tfperf.workloads.keras.inputs import keep_order
 from tfperf.workloads.keras.loops import select_batch, to_tensors
@@ -41,7 +42,7 @@ class ModelTemplate(Template):
         self.validated = 0 if validation is None else len(validation)
         feed = MemoryFeed(training, self.batch, keep_order)
         held = None if validation is None else MemoryFeed(validation, self.batch, keep_order)
-        found = ModelState(model, feed, held, file)
+        found: ModelState = run_user_code(lambda: ModelState(model, feed, held, file), "model: tracing its steps", file)
         self.log_names = found.log_names[0]
         self.test_names = found.log_names[1] if held is not None else ()
         for names, step in ((self.log_names, "train_step"), (self.test_names or (LOSS,), "test_step")):

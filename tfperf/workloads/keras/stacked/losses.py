@@ -31,6 +31,9 @@ def refuse_loss(model: keras.Model) -> str | None:
         return "the model has a compute_loss of its own"
     if not isinstance(model._compile_loss, CompileLoss):
         return "the model is compiled without a loss"
+    losses = [loss for _, loss, _, _ in model._compile_loss._flat_losses or ()]
+    if any(getattr(loss, "reduction", "sum") in (None, "none") for loss in losses):
+        return "its loss has no reduction: it is a number for each sample"
     return None
 
 
