@@ -118,8 +118,9 @@ def _compare_broken(a: _Run, b: _Run) -> Iterator[Change]:
     """The share of replicas that broke, where one did."""
     counts = [(int((~run.outcome.replicas.is_usable).sum()), len(run.outcome.replicas.id)) for run in (a, b)]
     if any(broken for broken, _ in counts):
-        shares = [broken / total for broken, total in counts]
-        yield _make_change("share of replicas that broke", *shares, estimate_share_difference(*counts))
+        before, now = counts
+        interval = estimate_share_difference(before, now)
+        yield _make_change("share of replicas that broke", before[0] / before[1], now[0] / now[1], interval)
 
 
 def _compare_means(a: _Report, b: _Report) -> Iterator[Change]:
