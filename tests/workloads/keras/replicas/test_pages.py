@@ -4,12 +4,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tfperf.workloads.keras.replicas import bands_page, losses_page
-from tfperf.workloads.keras.replicas.calibration import compare_classes, compare_numbers
+from tfperf.workloads.keras.replicas.calibration import HeldClasses, HeldNumbers, compare_classes, compare_numbers
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome, ReplicaTable
 
 ROOT = Path(__file__).parents[4]
@@ -22,6 +23,12 @@ def make_outcome(losses, broken=()):
     status = tuple("quarantined" if i in broken else "stopped" for i in ids)
     table = ReplicaTable(ids, ids, 0 * ids, 0 * ids + 2, 0 * ids + 2, status)
     return EnsembleOutcome("", table, {}, {"val_loss": np.array([np.add(losses, 1), losses])}, b"", {})
+
+
+def find_numbers(found, targets):
+    values = compare_numbers(found, targets).values
+    assert isinstance(values, HeldNumbers)
+    return values
 
 
 def test_outliers_are_those_beyond_tukeys_fences():
@@ -39,15 +46,15 @@ def test_outliers_are_named_and_replicas_that_broke_are_left_out():
     assert "<td>6</td><td>9</td><td>2</td>" in page and "500" not in page and "<td>1</td>" not in page
     nothing = losses_page.render_losses(make_outcome([np.nan, np.inf], broken=[1, 2]), "val_loss")
     assert "all replicas broke" in nothing
-    for losses, said in (([1.0, 90.0], "none is called an outlier"), (range(20), "No replica lies apart")):
-        values, ids = np.array(losses, float), np.arange(len(losses))
+    for some, said in (([1.0, 90.0], "none is called an outlier"), (range(20), "No replica lies apart")):
+        values, ids = np.array(some, float), np.arange(len(some))
         assert said in losses_page.render_outliers(ids, values, ids, "val_loss")
 
 
 def test_bars_and_bands_are_where_the_quantiles_are():
     found, targets = RNG.normal(size=(9, 12, 1)), RNG.normal(size=(12, 1))
-    values = compare_numbers(found, targets).values
-    left, right = bands_page.draw_bands(values).axes
+    axes: Any = bands_page.draw_bands(find_numbers(found, targets)).axes
+    left, right = axes
     order = np.argsort(found.mean(axis=0)[:, 0])
     means, dots = right.lines
     np.testing.assert_allclose(means.get_ydata(), found.mean(axis=0)[order, 0])
@@ -64,15 +71,16 @@ def test_bars_and_bands_are_where_the_quantiles_are():
 
 def test_the_page_says_what_it_leaves_out():
     found = RNG.normal(size=(9, 160, 6))
-    said = " ".join(bands_page.list_remarks(compare_numbers(found, found[0]).values))
+    said = " ".join(bands_page.list_remarks(find_numbers(found, found[0])))
     assert "The first 4 of 6 outputs" in said and "150 of 160 samples" in said and "of 9 replicas" in said
     many = RNG.normal(size=(60, 20, 1))
-    assert bands_page.list_remarks(compare_numbers(many, many[0]).values) == [bands_page.SELECTED]
+    assert bands_page.list_remarks(find_numbers(many, many[0])) == [bands_page.SELECTED]
 
 
 def test_entropies_are_shares_of_the_right_and_of_the_wrong():
     mean = np.array([[0.99, 0.01], [0.9, 0.1], [0.5, 0.5], [0.6, 0.4]])
     values = compare_classes(np.stack([mean, mean]), np.array([0, 0, 1, 1])).values
+    assert isinstance(values, HeldClasses)
     (axis,) = bands_page.draw_entropies(values).axes
     for group in axis.containers:
         assert sum(bar.get_height() for bar in group) == pytest.approx(1)

@@ -82,7 +82,7 @@ def draw_bands(values: HeldNumbers) -> Figure:
         mean, ends, targets = values.mean[order, output], values.ends[:, order, output], values.targets[order, output]
         _draw_bars(axes[2 * output], mean, ends, targets)
         right = axes[2 * output + 1]
-        ranks = np.arange(1, len(mean) + 1)
+        ranks = np.arange(1.0, len(mean) + 1)
         _draw_ribbon(right, ranks, mean, ends)
         right.plot(ranks, targets, ".", color=FAILED, markersize=4, label="targets")
         right.set_xlabel("sample, by growing mean")
@@ -118,7 +118,7 @@ def draw_entropies(values: HeldClasses) -> Figure:
     """Histograms of the right and of the wrong."""
     figure, axes = make_axes_grid(1, 1, width=7.0, height=3.2, left=0.75)
     (axis,) = axes
-    edges = np.linspace(0, math.log(values.classes), 16)
+    edges = np.linspace(0, math.log(values.classes), 16).tolist()
     for chosen, colour, label in ((values.is_right, MEAN, "right"), (~values.is_right, FAILED, "wrong")):
         some = values.entropy[chosen]
         if len(some):

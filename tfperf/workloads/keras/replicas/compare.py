@@ -34,17 +34,17 @@ UNPAIRED = "no replica has the same number and seed in both: at the best epoch m
 
 
 @dataclass(config=IGNORE_EXTRA, frozen=True)
-class _Report:
+class _EnsembleReport:
     monitored: str
     calibration: dict[str, Any]
     ms_per_step: StepQuartiles
 
 
 @plain_dataclass(frozen=True)
-class _Run:
+class _EnsembleRun:
     """A finished ensemble of R replicas."""
 
-    report: _Report
+    report: _EnsembleReport
     outcome: EnsembleOutcome
 
     def read_best(self, name: str) -> Float64Array:
@@ -73,7 +73,9 @@ def compare_ensembles(before: Path, now: Path) -> tuple[list[Change], list[str]]
 
     Raises: RunDirectoryError for runs that are not finished or damaged.
     """
-    a, b = (_Run(read_report(folder, _Report), outcomes.read(folder / RESULTS)) for folder in (before, now))
+    a, b = (
+        _EnsembleRun(read_report(folder, _EnsembleReport), outcomes.read(folder / RESULTS)) for folder in (before, now)
+    )
     pairs = _find_pairs(a.outcome, b.outcome)
     notes = [NOTE_OF_TIMES, PAIRED if len(pairs[0]) else UNPAIRED]
     if a.report.monitored != b.report.monitored:
@@ -91,7 +93,7 @@ def _find_pairs(a: EnsembleOutcome, b: EnsembleOutcome) -> tuple[Indices, Indice
     return rows[same], others[same]
 
 
-def _compare_figures(a: _Run, b: _Run, pairs: tuple[Indices, Indices]) -> Iterator[Change]:
+def _compare_figures(a: _EnsembleRun, b: _EnsembleRun, pairs: tuple[Indices, Indices]) -> Iterator[Change]:
     """What the best epoch is chosen by first."""
     names = [name for name in a.outcome.history if name in b.outcome.history]
     for name in sorted(names, key=lambda one: one != a.report.monitored):
@@ -114,15 +116,16 @@ def _compare_figures(a: _Run, b: _Run, pairs: tuple[Indices, Indices]) -> Iterat
             )
 
 
-def _compare_broken(a: _Run, b: _Run) -> Iterator[Change]:
+def _compare_broken(a: _EnsembleRun, b: _EnsembleRun) -> Iterator[Change]:
     """The share of replicas that broke, where one did."""
     counts = [(int((~run.outcome.replicas.is_usable).sum()), len(run.outcome.replicas.id)) for run in (a, b)]
     if any(broken for broken, _ in counts):
-        shares = [broken / total for broken, total in counts]
-        yield _make_change("share of replicas that broke", *shares, estimate_share_difference(*counts))
+        before, now = counts
+        interval = estimate_share_difference(before, now)
+        yield _make_change("share of replicas that broke", before[0] / before[1], now[0] / now[1], interval)
 
 
-def _compare_means(a: _Report, b: _Report) -> Iterator[Change]:
+def _compare_means(a: _EnsembleReport, b: _EnsembleReport) -> Iterator[Change]:
     """Of the mean over replicas: one figure a run, so no interval."""
     kind = a.calibration.get("kind")
     if kind != b.calibration.get("kind"):
