@@ -19,6 +19,7 @@ from scipy import stats
 import tfperf
 from tfperf.sources.samples import Samples
 from tfperf.workloads.cards import load_card
+from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.inputs import draw_order, read_data
 from tfperf.workloads.keras.models import make_model
 from tfperf.workloads.keras.replicas.draws import draw_model_seed
@@ -102,12 +103,15 @@ def compare_pairs(name: str, replicas: int, settings: Sequence[str] = (), say: A
     """Train a card of runcards/ both ways, to the end of its epochs."""
     path = CARDS / f"keras_{name}.yaml"
     forced = [*settings, f"replicas={replicas}", "engine.form=stacked", "engine.xla=false"]
+    forced += ["ensemble={}"]  # of the tabular card: to the end, of all samples
     with TemporaryDirectory(prefix="tfperf-") as folder:
         found = tfperf.fit(path, Path(folder) / "run", overrides=forced)
         history = found.history
     begun = time.perf_counter()
     card = load_card(path, list(settings))
+    assert isinstance(card, KerasCard)
     data = read_data(card)
+    assert isinstance(data.training, Samples)
     alone = []
     for replica in range(1, replicas + 1):
         alone.append(fit_alone(card, data, replica))

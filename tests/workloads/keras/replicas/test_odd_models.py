@@ -45,7 +45,7 @@ def test_a_figure_that_is_never_finite_has_an_empty_panel():
     nothing = np.full((3, 2), np.nan)
     figure = draw_curves({"loss": np.ones((3, 2)), "val_loss": nothing})
     trained, validated = figure.axes[0].lines
-    assert len(trained.get_xdata()) == 3 and len(validated.get_xdata()) == 0
+    assert np.size(trained.get_xdata()) == 3 and np.size(validated.get_xdata()) == 0
 
 
 @pytest.mark.slow

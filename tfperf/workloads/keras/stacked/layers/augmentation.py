@@ -1,6 +1,6 @@
 """Pictures that are changed at random, which each replica draws from its own seed as it would alone."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 from keras import layers
@@ -16,7 +16,9 @@ from tfperf.workloads.keras.stacked.replicas import fold, unfold
 class StackedAugmentation(StackedLayer[Any]):
     """The template's own layer, called for one replica after the other. Shapes: (R, B, H, W, C) to the same."""
 
-    kinds = (layers.RandomBrightness, layers.RandomContrast, layers.RandomFlip, layers.RandomZoom)
+    kinds: ClassVar[tuple[type[layers.Layer], ...]] = (
+        layers.RandomBrightness, layers.RandomContrast, layers.RandomFlip, layers.RandomZoom,
+    )  # fmt: skip
 
     @classmethod
     def refuse(cls, layer: Any) -> str | None:
