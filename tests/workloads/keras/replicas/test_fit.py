@@ -180,6 +180,10 @@ def test_equal_starts_are_allowed_where_they_are_wanted():
 
 def test_studies_of_steps_take_no_replicas(card, tmp_path):
     assert "leave replicas out" in run("profile", card(), "-o", tmp_path / "profile", code=2)
+    for more in ((), ("--static",)):
+        assert "leave replicas out" in run("memory", card(), "-o", tmp_path / "memory", *more, code=2)
+    assert not (tmp_path / "memory").exists()
+    assert "profile: must be left out" in run("check", card(), "--set", "profile.steps=20", code=2)
 
 
 @pytest.mark.slow
