@@ -109,7 +109,7 @@ def compare_pairs(name: str, replicas: int, settings: Sequence[str] = (), say: A
         history = found.history
     begun = time.perf_counter()
     card = load_card(path, list(settings))
-    assert isinstance(card, KerasCard)
+    assert isinstance(card, KerasCard) and card.train.epochs is not None
     data = read_data(card)
     assert isinstance(data.training, Samples)
     alone = []

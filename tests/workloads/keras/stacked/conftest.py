@@ -1,10 +1,11 @@
-"""Of each file the first training of both forms is quick enough for every run; the others are slow."""
+"""Trainings of both forms take seconds: of some files the first is quick enough for every run; the others are slow."""
 
 from pathlib import Path
 
 import pytest
 
-QUICK = ("refused", "named")  # in names of tests that train nothing
+QUICK = ("refused", "named", "some")  # in names of tests that train nothing, or few layers
+QUICK_FILES = ("test_dense.py", "test_operations.py", "test_faults.py", "test_clipping.py")
 
 
 def pytest_collection_modifyitems(items):
@@ -13,6 +14,6 @@ def pytest_collection_modifyitems(items):
         path = Path(item.path)
         if path.parent != Path(__file__).parent or any(word in item.name for word in QUICK):
             continue
-        if path in seen:
+        if path in seen or path.name not in QUICK_FILES:
             item.add_marker(pytest.mark.slow)
         seen.add(path)
