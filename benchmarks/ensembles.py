@@ -48,6 +48,8 @@ def measure_ensembles(
     for name in names:
         if name not in PARTS:
             raise UserError(f"--only: got {name!r}; must be some of {', '.join(PARTS)}, separated by commas")
+    if records % BATCH:
+        raise UserError(f"--records: got {records}; must be a multiple of {BATCH}, the samples of a batch")
     size = EpochSize(records, -(-records // (4 * BATCH)) * BATCH)
     for name in names:
         with ExitStack() as stack:
@@ -72,7 +74,9 @@ def _measure_part(name: str, rounds: int, size: EpochSize, jax_side: JaxSide | N
             times[label].append(train() * (PARTS[name].replicas if label in fits else 1))
         told = ", ".join(f"{label} {1e3 * some[-1]:.4g}" for label, some in times.items())
         click.echo(f"{name}, round {number} of {rounds}, ms: {told}", err=True)
-    return make_row(name, ours.describe(), times, [*fits], forms)
+    row = make_row(name, ours.describe(), times, [*fits], forms)
+    way = "n/a" if jax_side is None else jax_side.spread
+    return row | {"jax_form": way, "samples": size.samples, "validated": size.validated}
 
 
 def _prepare_fits(name: str, size: EpochSize) -> dict[str, Train]:
