@@ -30,7 +30,8 @@ FOREVER = 10**6  # validations without a better loss
 SPREADS: dict[str, Callable[..., Any]] = {
     "vmap": jax.vmap, "map": lambda function: lambda *all_: jax.lax.map(lambda one: function(*one), all_)
 }  # fmt: skip
-SLOW = (("cnn", "vmap"),)  # convolutions in groups, which XLA has no fast form of: a step of ten takes 5 s
+# convolutions in groups, which XLA has no fast form of: a step and a test of ten, 32 images each, took 11 s
+SLOW = (("cnn", "vmap"),)
 
 
 class JaxEnsemble:

@@ -34,7 +34,7 @@ from tfperf.workloads.keras.replicas.training import make_settings
 MODELS = "benchmarks.ensembles_models"
 JAX_SIDE = "benchmarks.ensembles_jax"
 HOW = "python -m venv DIR && DIR/bin/pip install keras jax, then --jax DIR/bin/python"
-TAIL = 12  # lines of what a failed program says
+TAIL = 1  # lines of what a failed program says, the last of which names the error
 UNCOMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError)  # by XLA
 Form = Literal["auto", "lanes", "stacked"]
 

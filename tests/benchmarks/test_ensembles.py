@@ -52,9 +52,11 @@ def test_auto_fails_where_even_the_upper_limit_is_below(high, told):
     assert describe_failure(high) == told
 
 
-def test_unknown_parts_are_refused():
+def test_unknown_parts_and_broken_batches_are_refused():
     with pytest.raises(UserError, match="--only: got 'gan'; must be some of mlp, lstm, transformer, cnn"):
         list(MEASURE(only="gan"))
+    with pytest.raises(UserError, match="--records: got 100; must be a multiple of 32"):
+        list(MEASURE(records=100))
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -102,7 +104,8 @@ def test_tfperf_trains_all_replicas(form):
 def test_rounds_take_turns(monkeypatch, capsys):
     monkeypatch.setattr(ensembles, "STEPS_PER_EXECUTION", (1,))
     (row,) = MEASURE(only="lstm", rounds=2, records=64)
-    assert row["part"] == "lstm" and row["rounds"] == 2 and np.isfinite(row["ratio_low"])
+    assert (row["part"], row["samples"], row["validated"], row["jax_form"]) == ("lstm", 64, 32, "n/a")
+    assert row["rounds"] == 2 and np.isfinite(row["ratio_low"])
     assert capsys.readouterr().err.count("round") == 2
 
 
