@@ -48,7 +48,7 @@ def measure_ensembles(
     for name in names:
         if name not in PARTS:
             raise UserError(f"--only: got {name!r}; must be some of {', '.join(PARTS)}, separated by commas")
-    if records < BATCH:
+    if records % BATCH:
         raise UserError(f"--records: got {records}; must be a multiple of {BATCH}, the samples of a batch")
     size = EpochSize(records, -(-records // (4 * BATCH)) * BATCH)
     for name in names:
@@ -99,7 +99,7 @@ def make_row(
 
     fits: the sides that are Keras' `fit`, of which the best counts; forms: columns for each form.
     """
-    best = max(fits, key=lambda label: median(times[label]))
+    best = min(fits, key=lambda label: median(times[label]))
     ratio = estimate_geometric_mean([fit / own for fit, own in zip(times[best], times[OURS], strict=True)])
     row: Row = {"part": name, "R": PARTS[name].replicas, "rounds": len(times[OURS]), "form": form}
     row |= {"tfperf_ms": 1e3 * median(times[OURS]), "best_fit": best, "fit_ms": 1e3 * median(times[best])}
@@ -119,4 +119,4 @@ def describe_failure(high: float | None) -> str:
     """Whether even the upper limit of fit's time over tfperf's is below what `auto` must keep to."""
     if high is None:
         return "one round cannot tell"
-    return "yes" if high > 1 / SLOWER else "no"
+    return "yes" if high < 1 / SLOWER else "no"
