@@ -10,8 +10,8 @@ from tensorflow.python.framework.auto_control_deps_utils import get_read_write_r
 from tfperf.train.snapshots import check_name, check_type
 from tfperf.train.stack import Losses, Stack
 
-# operations that only read a resource, which TensorFlow's own list of these lacks
-READERS = ("LookupTableFindV2", "LookupTableSizeV2", "LookupTableExportV2")
+# operations that change a table; those that read one are taken for writers by TensorFlow's own list
+TABLE_WRITERS = ("LookupTableInsert", "LookupTableImport", "LookupTableRemove")
 
 
 def check_variables(stack: Stack) -> None:
@@ -60,13 +60,20 @@ def check_assigned(stack: Stack, known: Iterable[tf.Variable], function: Any) ->
     handles = {id(v.handle) for v in known}
     unknown = {id(inner): outer for outer, inner in function.graph.captures if id(outer) not in handles}
     for operation in function.graph.get_operations():
-        if operation.type in READERS:
-            continue
         for one in get_read_write_resource_inputs(operation)[1]:
-            if id(one) in unknown:
+            if id(one) in unknown and not _is_constant_table(unknown[id(one)], function):
                 names = [v.name for v in function.graph.variables if v.handle is unknown[id(one)]]
                 said = "is assigned, but neither among weights nor state: checkpoints would not have it"
                 raise ValueError(f"{type(stack).__name__}: variable {', '.join(names)}: {said}")
+
+
+def _is_constant_table(handle: Any, function: Any) -> bool:
+    """Whether a resource is no variable, whose handle tells its type and shape, but a table that is only read."""
+    data = getattr(handle, "_handle_data", None)
+    if data is not None and data.is_set:
+        return False
+    library = function.graph.as_graph_def().library.function
+    return not any(node.op.startswith(TABLE_WRITERS) for one in library for node in one.node_def)
 
 
 def check_metric_names(owner: object, metrics: Iterable[str], reported: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tests.workloads.keras.stacked.pairs import EXACT, compare_states, make_factory, train, use_float64
+from tests.workloads.keras.stacked.pairs import EXACT, compare_states, make_factory, train
 from tests.workloads.keras.stacked.recipes import (
     LEFT_OUT,
     Recipe,
@@ -22,6 +22,7 @@ from tests.workloads.keras.stacked.recipes import (
     collect_recipes,
     get_data,
     list_classes,
+    use_precision,
 )
 from tfperf.workloads.keras.replicas.factory import KerasFactory
 from tfperf.workloads.keras.replicas.forms import LANES, STACKED
@@ -30,7 +31,7 @@ from tfperf.workloads.keras.stacked.stack import list_refusals
 PAGE = Path(__file__).parents[4] / "docs" / "ensembles_layers.md"
 STEPS, REPLICAS = 2, 2
 TOGETHER = 10  # layers in a model, at most
-ROUNDED = 1e-5  # of layers that compute in float32 among others: some hundred roundings of 2**-24 each
+ROUNDED = 1e-5  # in float32: some hundred roundings of 2**-24 each
 YES = "yes"
 COLUMNS = tuple((form, xla) for form in (LANES, STACKED) for xla in (False, True))
 # why a class fails in either form, where tfperf does not refuse it
@@ -41,7 +42,7 @@ HEAD = """# Layers in ensembles
 Which classes of `keras.layers` replicas can be trained with, as lanes and as a stack (docs/ensembles.md), with and
 without XLA, on a CPU. Each row is a training: {replicas} replicas of a tiny model with the layer take {steps} steps in
 float64, and the stack's weights, statistics, seeds and metrics must be those of the lanes to {limit:.0e}; to
-{rounded:.0e} where TensorFlow has a layer in float32 alone. The page is written, and compared with what is so, by
+{rounded:.0e} where a layer works in float32 alone. The page is written, and compared with what is so, by
 `tests/workloads/keras/stacked/conformance.py: write_page`; Keras {keras}.
 
 | layer | {columns} |
@@ -64,7 +65,7 @@ def list_groups(names: Sequence[str]) -> list[list[str]]:
 
 def find_refusal(recipe: Recipe) -> str:
     """Why a model with the layer cannot be stacked, without the layer's name; empty where it can."""
-    with use_float64():
+    with use_precision(recipe):
         reasons = list_refusals(build_model([recipe]))
         return _shorten(reasons[0]) if reasons else ""
 
@@ -86,7 +87,7 @@ def _measure(names: Sequence[str], modes: Sequence[bool]) -> tuple[str, ...]:
     def make() -> KerasFactory:
         return make_factory(lambda: build_model(recipes), get_data(recipes[0]), replicas=REPLICAS)
 
-    with use_float64():
+    with use_precision(recipes[0]):
         try:
             factory = make()
         except Exception as error:  # whatever a layer fails with is its row

@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import layers
 
-from tests.workloads.keras.stacked.pairs import draw
+from tests.workloads.keras.stacked.pairs import draw, use_float64
 
 SAMPLES = 16
 LINE, PLANE, SPACE = (6, 3), (6, 6, 3), (4, 4, 4, 2)
@@ -20,7 +22,7 @@ class Recipe(NamedTuple):
     shapes: Sequence[tuple[int, ...]]  # of the inputs
     data: Sequence[Any]  # of each input
     units: int | None  # of a dense layer before, so that gradients go through
-    is_narrow: bool  # computes in float32 among layers of float64
+    is_narrow: bool  # for float32 alone
 
 
 RECIPES: dict[str, Recipe] = {}
@@ -50,6 +52,8 @@ def put_in(
     """Note a recipe; without data they are drawn."""
     given = [*data] or [draw(SAMPLES, *shape, seed=i) for i, shape in enumerate(shapes)]
     assert name not in RECIPES
+    if is_narrow:
+        given = [one.astype(np.float32) for one in given]
     RECIPES[name] = Recipe(make, shapes, given, units, is_narrow)
 
 
@@ -62,6 +66,11 @@ def follow(*some: keras.layers.Layer) -> Callable[[Any], Any]:
         return x
 
     return call
+
+
+def use_precision(recipe: Recipe) -> AbstractContextManager[None]:
+    """In which the recipe's model is built and trained: float64, or Keras' own float32."""
+    return nullcontext() if recipe.is_narrow else use_float64()
 
 
 def build_model(recipes: Sequence[Recipe]) -> keras.Model:

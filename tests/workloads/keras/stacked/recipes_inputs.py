@@ -20,9 +20,9 @@ OF_PICTURES: Makers = {
     "ContrastLimitedAdaptiveHistogramEqualization":
         partial(layers.ContrastLimitedAdaptiveHistogramEqualization, RANGE, tile_grid_size=(2, 2)),
     "CutMix": layers.CutMix,
-    "Equalization": partial(layers.Equalization, RANGE, dtype="float32"), "MixUp": layers.MixUp,
+    "Equalization": partial(layers.Equalization, RANGE), "MixUp": layers.MixUp,
     "Pipeline": lambda: layers.Pipeline([layers.RandomFlip(), layers.Rescaling(2.0)]),
-    "RandAugment": partial(layers.RandAugment, RANGE, num_ops=1, dtype="float32"),
+    "RandAugment": partial(layers.RandAugment, RANGE, num_ops=1),
     "RandomBrightness": partial(layers.RandomBrightness, 0.3, RANGE),
     "RandomColorDegeneration": partial(layers.RandomColorDegeneration, 0.5, RANGE),
     "RandomColorJitter": lambda: layers.RandomColorJitter(RANGE, 0.2, 0.2, 0.2, 0.2),
@@ -34,7 +34,7 @@ OF_PICTURES: Makers = {
     "RandomInvert": partial(layers.RandomInvert, value_range=RANGE),
     "RandomPerspective": layers.RandomPerspective,
     "RandomPosterization": partial(layers.RandomPosterization, 4, value_range=RANGE),
-    "RandomRotation": partial(layers.RandomRotation, 0.2, dtype="float32"),
+    "RandomRotation": partial(layers.RandomRotation, 0.2),
     "RandomSaturation": partial(layers.RandomSaturation, 0.3, value_range=RANGE),
     "RandomSharpness": partial(layers.RandomSharpness, 0.3, value_range=RANGE),
     "RandomShear": partial(layers.RandomShear, 0.2, 0.2),
@@ -42,8 +42,8 @@ OF_PICTURES: Makers = {
     "Resizing": partial(layers.Resizing, 5, 6),
     "Solarization": partial(layers.Solarization, value_range=RANGE),
 }  # fmt: skip
-# some fail in float64; a layer that gives what it is given, as Equalization does to symbols, is no part of a graph
-NARROW = ("Equalization", "RandAugment", "RandomRotation")
+# fail in float64; what Equalization gives there to symbols is what it is given, so that it is no part of a graph
+NARROW = ("Equalization", "MelSpectrogram", "RandAugment", "RandomRotation")
 OF_SOUNDS: Makers = {
     "MelSpectrogram": partial(
         layers.MelSpectrogram, fft_length=32, sequence_stride=16, sampling_rate=1000, num_mel_bins=4, min_freq=10.0,

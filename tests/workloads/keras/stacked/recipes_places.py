@@ -31,8 +31,5 @@ def note_recipes() -> None:
     for kind, (arguments, every) in KINDS.items():
         for axes in every:
             name = kind.format(f"{axes}D")
-            options = {"dtype": "float32"} if name in NARROW else {}
             shape = SHAPES[axes] if "LSTM" not in kind else (2, *SHAPES[axes])
-            put_in(
-                name, partial(getattr(layers, name), *arguments, **options), [shape], units=2, is_narrow=name in NARROW
-            )
+            put_in(name, partial(getattr(layers, name), *arguments), [shape], units=2, is_narrow=name in NARROW)
