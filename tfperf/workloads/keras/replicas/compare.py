@@ -22,10 +22,10 @@ from tfperf.results.contents import RESULTS
 from tfperf.workloads.keras.replicas import outcome as outcomes
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 
-FIGURES = {  # of report.json's calibration, by kind
-    "numbers": {"rms_error": "error of the mean (rms)", "rms_spread": "spread of the replicas (rms)"},
-    "classes": {"accuracy_of_mean": "accuracy of the mean", "calibration_error": "expected calibration error"},
-}
+FIGURES = {  # of report.json's calibration: of numbers, of classes
+    "rms_error": "error of the mean (rms)", "rms_spread": "spread of the replicas (rms)",
+    "accuracy_of_mean": "accuracy of the mean", "calibration_error": "expected calibration error",
+}  # fmt: skip
 PAIRED = (
     "change at the best epoch: the middle of the differences of the same replicas (number and seed) of both, with "
     "Wilcoxon's limits, for which six are needed"
@@ -127,10 +127,7 @@ def _compare_broken(a: _EnsembleRun, b: _EnsembleRun) -> Iterator[Change]:
 
 def _compare_means(a: _EnsembleReport, b: _EnsembleReport) -> Iterator[Change]:
     """Of the mean over replicas: one figure a run, so no interval."""
-    kind = a.calibration.get("kind")
-    if kind != b.calibration.get("kind"):
-        return
-    for key, words in FIGURES.get(str(kind), {}).items():
+    for key, words in FIGURES.items():
         x, y = a.calibration.get(key), b.calibration.get(key)
         if isinstance(x, float) and isinstance(y, float):
             yield _make_change(words, x, y, ConfidenceInterval(y - x))
