@@ -24,7 +24,7 @@ NAME_ARRAYS = {  # files that may have types of arrays by NumPy's own name
 VERBS = frozenset((
     "ablate", "acquire", "add", "adopt", "advance", "agree", "align", "allocate", "analyse", "answer", "append",
     "apply", "arrange", "attend", "convolve", "feed", "hide", "map", "normalize", "penalise", "renormalize", "reseed",
-    "unfold", "unroll", "widen",
+    "cast", "reshape", "unfold", "unroll", "widen",
     "ask", "assign", "attach", "attribute", "average", "begin", "bind", "blank", "break", "build", "call",
     "canonicalise", "capture", "change", "charge", "check", "choose", "claim", "clean", "clear", "clip", "close",
     "collect", "combine", "comment", "commit", "compare", "compile", "complain", "complete", "compress", "compute",

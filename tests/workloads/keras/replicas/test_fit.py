@@ -183,7 +183,7 @@ def test_studies_of_steps_take_no_replicas(card, tmp_path):
     for more in ((), ("--static",)):
         assert "leave replicas out" in run("memory", card(), "-o", tmp_path / "memory", *more, code=2)
     assert not (tmp_path / "memory").exists()
-    assert "profile: must be left out" in run("check", card(), "--set", "profile.steps=20", code=2)
+    assert "profile: got a mapping; must be left out" in run("check", card(), "--set", "profile.steps=20", code=2)
 
 
 @pytest.mark.slow

@@ -28,13 +28,13 @@ def choose_chunk_size(card: KerasCard, template: ModelTemplate, total: int) -> i
     budget = SHARE * read_free_bytes()
     weights, every = (_count_bytes(found.values()) for found in (template.weights, template.variables))
     kept = COPIES * every + WEIGHT_COPIES * weights
-    taken = ACTIVATION_COPIES * count_activation_bytes(template.model, template.batch)
+    activations = ACTIVATION_COPIES * count_activation_bytes(template.model, template.batch)
     # lanes take their steps one beside the other on a CPU's cores
     in_lanes = card.engine.form == LANES or bool(list_reasons(template.model))
     side = min(total, count_cores()) if in_lanes else total
 
     def estimate(together: int) -> float:
-        return together * kept + min(side, together) * taken + total * weights
+        return together * kept + min(side, together) * activations + total * weights
 
     while total > 1 and estimate(total) > budget:
         total = -(-total // 2)
