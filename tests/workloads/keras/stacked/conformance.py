@@ -36,7 +36,8 @@ YES = "yes"
 COLUMNS = tuple((form, xla) for form in (LANES, STACKED) for xla in (False, True))
 # why a class fails in either form, where tfperf does not refuse it
 NOT_IN_GRAPH: dict[str, str] = {}
-NOT_IN_XLA: dict[str, str] = {}
+NOT_IN_XLA = {"IntegerLookup": "XLA reads no tables of the host"}
+TEXTS = "texts are refused"
 HEAD = """# Layers in ensembles
 
 Which classes of `keras.layers` replicas can be trained with, as lanes and as a stack (docs/ensembles.md), with and
@@ -83,6 +84,8 @@ def measure_group(names: Sequence[str], modes: Sequence[bool] = (False, True)) -
 def _measure(names: Sequence[str], modes: Sequence[bool]) -> tuple[str, ...]:
     """The cells of layers side by side: yes, or why not."""
     recipes = [collect_recipes()[name] for name in names]
+    if any(np.asarray(one).dtype.kind in "USO" for one in recipes[0].data):
+        return (TEXTS,) * 2 * len(modes)
 
     def make() -> KerasFactory:
         return make_factory(lambda: build_model(recipes), get_data(recipes[0]), replicas=REPLICAS)

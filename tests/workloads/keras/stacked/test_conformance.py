@@ -38,8 +38,8 @@ def test_rows_of_a_stack_are_those_of_named_handlers():
     rows = conformance.read_page()
     handled = {kind.__name__ for kind in (*find_handlers(), *CELLS) if getattr(layers, kind.__name__, None) is kind}
     within = {"StackedRNNCells", "GroupedQueryAttention"}  # of cells; of another name in keras.layers
-    assert {name for name, row in rows.items() if row[2] == row[3] == YES} - within == handled - within
-    assert within <= {name for name, row in rows.items() if row[2] == row[3] == YES}
+    assert {name for name, row in rows.items() if row[2] == YES} - within == handled - within
+    assert within <= {name for name, row in rows.items() if row[2] == YES}
 
 
 def test_what_networks_are_made_of_has_a_stacked_form_as_named():
