@@ -8,9 +8,9 @@ import pytest
 
 import tfperf
 from tests.workloads.keras.replicas import nets
+from tests.workloads.keras.replicas.interrupting import interrupt_at_save
 from tests.workloads.keras.replicas.test_alone import BATCH, EPOCHS, fit_alone, fit_ensemble
 from tfperf.errors import CardError
-from tfperf.train.trainer import Trainer
 from tfperf.workloads.options import Options
 
 
@@ -78,7 +78,7 @@ def test_each_replica_has_its_own_and_files_of_its_own(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_to_the_bit(tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_to_the_bit(tmp_path):
     x, y = nets.load()
 
     def fit(folder, resume=False):
@@ -89,19 +89,9 @@ def test_an_interrupted_run_goes_on_to_the_bit(tmp_path, monkeypatch):
             run=tmp_path / folder, options=Options(resume=resume),
         )  # fmt: skip
 
-    whole, save, left = fit("whole"), Trainer.save, [3]
-
-    def save_and_stop(self):
-        found = save(self)
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        return found
-
-    monkeypatch.setattr(Trainer, "save", save_and_stop)
-    with pytest.raises(KeyboardInterrupt):
+    whole = fit("whole")
+    with interrupt_at_save(3):
         fit("cut")
-    monkeypatch.undo()
     cut = fit("cut", resume=True)
     assert cut.outcome.summary["resumed_from_steps"]
     for name, values in whole.outcome.weights.items():

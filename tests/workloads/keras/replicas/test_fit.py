@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import tfperf
 from tests.workloads.keras.replicas import nets
+from tests.workloads.keras.replicas.interrupting import interrupt_at_save
 from tfperf.cli import main
 from tfperf.errors import CardError, RunDirectoryError, UserError
 from tfperf.workloads.keras.replicas import outcome
@@ -84,24 +85,11 @@ def test_stacked_agrees_with_lanes(card, tmp_path):
 
 
 @pytest.mark.parametrize("form", [pytest.param("lanes", marks=pytest.mark.slow), "stacked"])
-def test_an_interrupted_run_goes_on_to_the_bit(card, tmp_path, form, monkeypatch):
+def test_an_interrupted_run_goes_on_to_the_bit(card, tmp_path, form):
     path = card(form=form)
     run("fit", path, "-o", tmp_path / "whole")
-    from tfperf.train.trainer import Trainer
-
-    save, left = Trainer.save, [2]
-
-    def save_and_stop(self):
-        found = save(self)
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        return found
-
-    monkeypatch.setattr(Trainer, "save", save_and_stop)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupt_at_save(2):
         tfperf.fit(path, tmp_path / "cut", overrides=["train.steps_per_call=7"])
-    monkeypatch.undo()
     run("fit", path, "-o", tmp_path / "cut", "--resume", "--set", "train.steps_per_call=7")
     assert outcome.read(tmp_path / "cut" / "results.h5").summary["resumed_from_steps"]
     same(tmp_path / "whole", tmp_path / "cut")

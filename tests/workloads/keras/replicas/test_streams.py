@@ -6,8 +6,8 @@ import tensorflow as tf
 
 import tfperf
 from tests.workloads.keras.replicas import nets
+from tests.workloads.keras.replicas.interrupting import interrupt_at_save
 from tfperf.errors import CardError, UserError
-from tfperf.train.trainer import Trainer
 from tfperf.workloads.keras.replicas import stream
 from tfperf.workloads.keras.replicas.draws import draw_model_seed
 from tfperf.workloads.options import Options
@@ -69,19 +69,8 @@ def test_an_interrupted_run_goes_on_to_the_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MOST_BYTES", 2 * BATCH * 4 * 4)
     keys = {"train.checkpoint_every": 3, "train.steps_per_call": 1}
     whole = fit_ensemble(keys=keys, run=tmp_path / "whole")
-    save, left = Trainer.save, [3]
-
-    def save_and_stop(self):
-        found = save(self)
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        return found
-
-    monkeypatch.setattr(Trainer, "save", save_and_stop)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupt_at_save(3):
         fit_ensemble(keys=keys, run=tmp_path / "cut")
-    monkeypatch.setattr(Trainer, "save", save)
     cut = fit_ensemble(keys=keys, run=tmp_path / "cut", options=Options(resume=True))
     assert cut.outcome.summary["resumed_from_steps"] == [9]
     for name, values in whole.outcome.weights.items():

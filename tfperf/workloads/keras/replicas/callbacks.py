@@ -137,7 +137,7 @@ class ReplicaCallbacks:
         loops, epoch = self._list_loops(), step // self._template.epoch - 1
         for r in self._running:
             logs = {name: float(rows[-1, r]) for name, rows in metrics.items()}
-            if not all(map(np.isfinite, logs.values())):
+            if all(map(np.isnan, logs.values())):  # it broke within the epoch
                 continue
             with self._use(r, loops[r]) as runner:
                 runner.end_epoch(epoch, logs)

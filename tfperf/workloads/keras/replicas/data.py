@@ -8,7 +8,7 @@ from tfperf.sources.samples import Samples
 from tfperf.sources.streams import BatchStream
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.inputs import TrainingData, read_data
-from tfperf.workloads.keras.replicas.stream import StreamWindow, check_stream, read_samples
+from tfperf.workloads.keras.replicas.stream import StreamWindow, check_stream, gather_samples
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def make_replica_data(card: KerasCard, data: TrainingData, show_stage: ShowStage
     if isinstance(held, BatchStream):
         show_stage("reading the data that validate")
         steps = getattr(card.data.validation, "steps", None)
-        held = read_samples(held, steps, "data.validation")
+        held = gather_samples(held, steps, "data.validation")
     per_epoch = card.train.steps_per_epoch
     if isinstance(training, BatchStream):
         if card.ensemble.data != "all":

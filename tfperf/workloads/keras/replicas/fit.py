@@ -159,7 +159,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
         """report.json."""
         table, monitored = found.replicas, self.template.monitored
         good = table.is_usable
-        best = np.nanmin(np.where(np.isfinite(found.history[monitored]), found.history[monitored], np.inf), axis=0)
+        best = found.find_best(monitored)
         return {
             "replicas": {
                 "total": len(table.id), "usable": int(good.sum()), "failed": table.id[~good].tolist(),

@@ -1,7 +1,5 @@
 """The part of a page that has each replica's best loss. R replicas, E epochs."""
 
-import warnings
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -14,15 +12,6 @@ from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 FENCE = 1.5  # interquartile ranges from a quartile
 FEWEST = 8  # replicas, of whose quartiles something can be said
 MOST_NAMED = 20
-
-
-def read_best_losses(found: EnsembleOutcome, monitored: str) -> Float64Array:
-    """The lowest finite loss of each replica (R); nan where it has none."""
-    values = found.history[monitored]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of replicas without any
-        best: Float64Array = np.nanmin(np.where(np.isfinite(values), values, np.nan), axis=0)
-    return best
 
 
 def find_outliers(values: Float64Array) -> BoolMask:
@@ -40,7 +29,7 @@ def find_outliers(values: Float64Array) -> BoolMask:
 
 def render_losses(found: EnsembleOutcome, monitored: str) -> str:
     """A plot of the losses, ascending, and a table of those that lie apart."""
-    best = read_best_losses(found, monitored)
+    best = found.find_best(monitored)
     good = found.replicas.is_usable & np.isfinite(best)
     if not good.any():
         return render_paragraph("n/a: all replicas broke")

@@ -58,6 +58,12 @@ class EnsembleOutcome:
     model: bytes  # a .keras file; empty: it cannot be saved
     summary: Mapping[str, Any]
 
+    def find_best(self, name: str) -> Float64Array:
+        """The lowest finite value of a loss of each replica (R); infinite where it has none."""
+        values = self.history[name]
+        best: Float64Array = np.where(np.isfinite(values), values, np.inf).min(axis=0)
+        return best
+
 
 def is_ensemble(path: Path) -> bool:
     """Whether a file is one of these, as far as its first attribute says."""

@@ -34,7 +34,7 @@ def check_stream(stream: BatchStream, key: str) -> None:
             raise CardError(f"{key}: has texts; replicas take numbers: index the texts before")
 
 
-def read_samples(stream: BatchStream, steps: int | None, key: str) -> Samples:
+def gather_samples(stream: BatchStream, steps: int | None, key: str) -> Samples:
     """All that a stream has, or of its first steps. Raises: UserError where that is too much."""
     return _join(_read_first(stream, steps or stream.length, key))
 

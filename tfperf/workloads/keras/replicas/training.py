@@ -103,8 +103,6 @@ def train_members(
     run, watch, progress = session.run, session.watch, session.progress
     settings, cores = make_settings(card, factory.template.epoch), Cores(count_cores())
     known = _read_choices(session, part)
-    template = factory.template
-    companions: dict[str, Companion] = {} if window is None else {"stream": window}
     reasons = list(factory.refusals)
     if card.train.callbacks:
         reasons.append(NOT_STACKED)
@@ -125,9 +123,7 @@ def train_members(
         # a lane that has stopped takes no steps
         at: RetireAt = () if choices.form == LANES else "auto"
         retirement = make_retirement(settings.steps, at, ensemble.layout, choices)
-        if card.train.callbacks:
-            runners = make_runners(card, part.own.ids, run.path / FOLDER, template)
-            companions["callbacks"] = ReplicaCallbacks(runners, ensemble, template)
+        companions = _make_companions(session, card, part, ensemble, factory.template, window)
         trainer = Trainer(
             ensemble, choices.xla, choices.steps_per_call, retirement, make_checkpoints(run, part),
             companions=companions,
@@ -144,6 +140,18 @@ def train_members(
         [one.seed for one in factory.batches], ensemble.step, seconds, reasons,
     )  # fmt: skip
     ensemble.close()
+    return found
+
+
+def _make_companions(
+    session: Session[ReplicaChunk], card: KerasCard, part: ReplicaPart, ensemble: Ensemble, template: ModelTemplate,
+    window: StreamWindow | None,
+) -> dict[str, Companion]:  # fmt: skip
+    """What goes along with the training of a part: the batches of a stream, then callbacks."""
+    found: dict[str, Companion] = {} if window is None else {"stream": window}
+    if card.train.callbacks:
+        runners = make_runners(card, part.own.ids, session.run.path / FOLDER, template)
+        found["callbacks"] = ReplicaCallbacks(runners, ensemble, template)
     return found
 
 
