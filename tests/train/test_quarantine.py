@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.train.problems import make_loop, make_problem
-from tfperf.train import loop as loop_module
+from tfperf.train import steps
 from tfperf.train.loop import Loop
 from tfperf.train.optimizers import clip
 from tfperf.train.stopping import BLOWN_UP, EarlyStopping, ReplicaState
@@ -55,7 +55,7 @@ class Case:
             wrong = tf.reshape(self.poison, [-1, 1, 1])
             return clip(options, [tf.where(wrong != 0, wrong, first), *rest])
 
-        monkeypatch.setattr(loop_module, "clip", poisoned)
+        monkeypatch.setattr(steps, "clip", poisoned)
         self.loop = make_loop(self.card, self.problem)
         self.start = self.loop.snapshot()
         self.healthy = self.run(self.loop)

@@ -14,17 +14,16 @@ from tfperf.arrays import ArraysByName, Float32Array, Int32Array, ReplicaIndices
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.train.blueprints import Blueprints
 from tfperf.train.contract import check_metric_names
+from tfperf.train.epoch_rows import merge_rows
 from tfperf.train.forms import LossForm
 from tfperf.train.lanes import LaneLoop, TrainingLane
 from tfperf.train.loop import Loop, select_best_weights
 from tfperf.train.settings import Settings
 from tfperf.train.shards import DeviceStacks, Shard, StackLayout, list_stack_devices, run_parallel, spread
 from tfperf.train.stack import StackFactory
+from tfperf.train.stack_records import NUMBERS, ROWS, SIZES, SLOTS, merge_states, record_stacks, select_state
 from tfperf.train.stopping import ReplicaState
 
-# names in a checkpoint: the replica in each slot; slots of each stack; steps, and the slots of all stacks from each
-# of them on; the numbers of the form
-ROWS, SLOTS, SIZES, NUMBERS = "stack/rows", "stack/slots", "stack/sizes", "stack/numbers"
 T = TypeVar("T")
 
 
@@ -206,14 +205,9 @@ class Ensemble:
         if not self.epoch:
             return [self.step], {name: [values] for name, values in self.evaluate(xla).items()}
         found = [(shard.indices, rows) for shard, loop in self._list_loops() for rows in loop.take_rows()]
-        steps = sorted({step for _, rows in found for step in rows.ends})
-        out = {name: np.full((len(steps), self.replicas), np.nan, np.float32) for name in self.factory.metrics}
-        for indices, rows in found:
+        for _, rows in found:
             check_metric_names(self.factory, self.factory.metrics, rows.metrics)
-            numbers = np.array([steps.index(step) for step in rows.ends], np.int64)
-            for name, values in rows.metrics.items():
-                out[name][np.ix_(numbers, indices)] = values.T
-        return steps, {name: list(values) for name, values in out.items()}
+        return merge_rows(found, self.factory.metrics, self.replicas)
 
     @property
     def epoch(self) -> int:
@@ -228,15 +222,7 @@ class Ensemble:
         if [len(indices) for indices, _ in found] == [self.replicas]:
             self._host = found[0][1]
             return self._host
-        host = {name: value.copy() for name, value in self._host.items()}
-        # the last word on scalars has a stack that has not come to its end before the others
-        for indices, now in sorted(found, key=lambda pair: int(pair[1]["step"])):
-            for name, value in now.items():
-                if value.ndim:
-                    host.setdefault(name, np.empty((self.replicas, *value.shape[1:]), value.dtype))[indices] = value
-                else:
-                    host[name] = value
-        self._host = host
+        self._host = merge_states(self._host, found, self.replicas)
         return self._host
 
     def get_best_weights(self) -> ReplicaWeights:
@@ -245,13 +231,7 @@ class Ensemble:
 
     def snapshot(self) -> Snapshot:
         """All that decides the future: the state, and who is in which stack."""
-        stacks = {
-            ROWS: np.concatenate([shard.indices for shard in self.shards]),
-            SLOTS: np.array([shard.size for shard in self.shards], np.int64),
-            SIZES: np.array(self.sizes, np.int64),
-            NUMBERS: np.array(self.form.numbers, np.int64),
-        }  # fmt: skip
-        return {**self.gather_state(), **stacks}
+        return {**self.gather_state(), **record_stacks(self.shards, self.sizes, self.form.numbers)}
 
     def restore(self, snapshot: ArraysByName) -> str | None:
         """Go on from a snapshot; ValueError when it is not of such an ensemble.
@@ -259,16 +239,7 @@ class Ensemble:
         Where the snapshot is of another number of stacks its replicas are spread anew; returned is what is to be said
         about that.
         """
-        if not {ROWS, SLOTS, SIZES, NUMBERS} <= snapshot.keys():
-            raise ValueError("state without stacks")
-        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, NUMBERS)}
-        if any(len(value) != self.replicas for value in state.values() if value.ndim):
-            raise ValueError("state of other replicas")
-        held, running = snapshot[ROWS], np.flatnonzero(state["stopping/state"] == ReplicaState.RUNNING)
-        if len(np.unique(held)) < len(held) or not {*running} <= {*held} <= {*range(self.replicas)}:
-            raise ValueError("stacks of other replicas")
-        if sum(snapshot[SLOTS]) != len(held) or min(snapshot[SLOTS], default=0) < 1:
-            raise ValueError("slots of other stacks")
+        state = select_state(snapshot, self.replicas)
         self.close()
         self._host, indices, slots = state, snapshot[ROWS], snapshot[SLOTS]
         same = len(slots) == len(self.shards) or (len(self.device_stacks) == 1 and len(slots) < len(self.devices))

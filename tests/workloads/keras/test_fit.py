@@ -23,8 +23,8 @@ from tfperf.workloads.keras.card import EpochSchedule, KerasCard, LoopEngine
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import make_model
 from tfperf.workloads.keras.page import draw_curves, render_report
+from tfperf.workloads.keras.refusals import refuse_backend
 from tfperf.workloads.keras.training import KerasTraining
-from tfperf.workloads.keras.workload import refuse_backend
 
 NETS = Path(nets.__file__)
 CARD = """

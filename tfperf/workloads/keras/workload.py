@@ -1,8 +1,6 @@
 """Keras models of the user's own as a workload."""
 
 import atexit
-import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,11 +13,11 @@ from tfperf.errors import CardError
 from tfperf.results.contents import RESULTS
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
-from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.job import Session
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.card_files import check_functions, hash_files
 from tfperf.workloads.keras.kind import KIND, NAME
+from tfperf.workloads.keras.refusals import refuse_backend, refuse_ensemble, refuse_missing
 from tfperf.workloads.replica_chunks import ReplicaChunk
 from tfperf.workloads.workload import Workload
 
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from tfperf.workloads.keras.training import KerasTraining
 
 MOST_EPOCHS = 1_000_000
-TENSORFLOW = "tensorflow"
 
 
 class KerasWorkload(Workload[KerasCard]):
@@ -250,34 +247,6 @@ class KerasWorkload(Workload[KerasCard]):
             ),
             check_extra("scikit-image", "zoo", "the pictures of tfperf.zoo.photos", "skimage"),
         ]
-
-
-def refuse_backend() -> None:
-    """CardError where the environment or Keras' file asks for another backend, which may not be installed."""
-    file = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras") / "keras.json"
-    try:
-        kept = json.loads(file.read_text(encoding="utf-8")).get("backend", TENSORFLOW)
-    except (OSError, ValueError, AttributeError):  # which Keras does not read either
-        kept = TENSORFLOW
-    backend = os.environ.get("KERAS_BACKEND")
-    if (backend or kept) != TENSORFLOW:
-        where = "KERAS_BACKEND is" if backend else f"{file}: backend is"
-        raise CardError(f"{where} {backend or kept}; must be tensorflow: set KERAS_BACKEND=tensorflow")
-
-
-def refuse_ensemble(card: KerasCard) -> None:
-    """CardError for replicas, where steps of one model are looked at."""
-    if card.replicas:
-        raise CardError(
-            "replicas: are fitted; what looks at steps takes the model alone: leave replicas out, by "
-            "--set replicas=null --set ensemble={}"
-        )
-
-
-def refuse_missing(card: KerasCard) -> None:
-    """CardError for functions that are not where the card says."""
-    if faults := check_functions(card):
-        raise make_unfit_error(card, faults)
 
 
 def _describe_source(source: Any) -> str:
