@@ -34,7 +34,9 @@ class EnsembleSetup:
     ) -> Any:
         """Train all copies, each as if alone, and return the record: predictions, bands, plain models.
 
-        x, y, sample_weight: arrays, or dicts or tuples of them; or x alone a function that returns (x, y), or a file.
+        x, y, sample_weight: arrays, or dicts or tuples of them; or x alone a function that returns (x, y), a dataset of
+        batches, or a file. callbacks: Keras' own objects, of which each copy gets one like it, or functions that return
+        one; they are called by epochs.
         batch_size: 32 where it is left out. validation: a share of the samples, the last ones, or (x, y). run: the run
         directory; None: only the record remains. keys: further keys of a card, by their full names.
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfperf.arrays import ArraysByName, Float32Array
 from tfperf.errors import CardError, UserError
+from tfperf.results.files import make_folder
 from tfperf.sources.given import is_given
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.lanes import LaneLoop, TrainingLane
@@ -54,12 +55,16 @@ def _make_own(card: KerasCard, number: int, folder: Path) -> list[keras.callback
 
 def _move_files(callback: keras.callbacks.Callback, folder: Path) -> keras.callbacks.Callback:
     """Let it write in a folder of its own beside where it would."""
-    for name, attribute in PATHS.items():
-        if isinstance(callback, getattr(keras.callbacks, name)) and hasattr(callback, attribute):
-            path = Path(getattr(callback, attribute))
-            (path.parent / folder.name).mkdir(parents=True, exist_ok=True)
-            setattr(callback, attribute, str(path.parent / folder.name / path.name))
+    for attribute in _list_paths(callback):
+        path = Path(getattr(callback, attribute))
+        setattr(callback, attribute, str(path.parent / folder.name / path.name))
     return callback
+
+
+def _list_paths(callback: keras.callbacks.Callback) -> list[str]:
+    """The attributes that say where one of Keras' own writes."""
+    mine = [at for name, at in PATHS.items() if isinstance(callback, getattr(keras.callbacks, name))]
+    return [attribute for attribute in mine if hasattr(callback, attribute)]
 
 
 def _refuse_hooks(runner: CallbackRunner) -> None:
@@ -108,6 +113,9 @@ class ReplicaCallbacks:
         histories = []
         for r, loop in enumerate(loops):
             with self._use(r, loop) as runner:
+                for callback in runner.callbacks:
+                    for attribute in _list_paths(callback):
+                        make_folder(Path(getattr(callback, attribute)).parent)
                 kept = {name: variable.numpy() for name, variable in self._template.variables.items()}
                 runner.begin({name: [float(row[r]) for row in rows] for name, rows in self._rows.items()})
                 histories.append(self._template.model.history)
