@@ -21,7 +21,10 @@ CoresTried = Annotated[tuple[tuple[Threads, Threads, Time], ...], Field(max_leng
 
 @dataclass(frozen=True)
 class CandidateTiming:
-    """One candidate as measured, on the largest stack alone."""
+    """One candidate as measured, on the largest stack and those that take their steps at the same time.
+
+    call_ms: what a call takes beside its steps; ms_of_all: a step of all replicas, with its share of a call.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     form: Word
@@ -29,6 +32,8 @@ class CandidateTiming:
     xla: bool
     compile_seconds: Time
     ms_per_step: Time
+    call_ms: Time = 0.0
+    ms_of_all: Time = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import tensorflow as tf
@@ -44,7 +45,8 @@ def measure_candidate(
 ) -> CandidateTiming:  # fmt: skip
     """Compile and time one candidate, a loop of that form, by the fastest of `repeats`; its state is put back.
 
-    beside: loops that take the same steps at the same time.
+    beside: loops that take the same steps at the same time. A call of one step tells what a call takes beside its
+    steps: of a hundred loops that is more than their steps take.
     """
     loops = [loop, *beside]
     states = [one.snapshot() for one in loops]
@@ -61,6 +63,13 @@ def measure_candidate(
     run(1)
     int(loop.step)
     compile_seconds = time.perf_counter() - start
+    calls: list[float] = []
+    while len(calls) < repeats:
+        restore()
+        start = time.perf_counter()
+        run(1)
+        int(loop.step)
+        calls.append(time.perf_counter() - start)
     count = 4
     rates: list[float] = []
     while len(rates) < repeats:
@@ -74,7 +83,8 @@ def measure_candidate(
         else:
             rates.append(seconds / max(steps, 1))
     restore()
-    return CandidateTiming(form.name, form.products, xla, compile_seconds, 1e3 * min(rates))
+    call_ms = 1e3 * max(0.0, min(calls) - min(rates))
+    return CandidateTiming(form.name, form.products, xla, compile_seconds, 1e3 * min(rates), call_ms)
 
 
 class _CandidateSearch:
@@ -85,7 +95,6 @@ class _CandidateSearch:
         self.ensemble, self.single, self.show_number = ensemble, single, show_number
         self.found: list[CandidateTiming] = []
         self.best: tuple[CandidateTiming, LossForm] | None = None
-        self.ms: dict[CandidateTiming, float] = {}  # that a step of all replicas takes
         self.began = time.perf_counter()
         self.dearest = 0.0  # seconds of a candidate
         self._aside: Loop | None = None  # of the best form, while another one is tried
@@ -101,7 +110,7 @@ class _CandidateSearch:
     def seconds(self) -> float:
         """That all steps take with the best candidate."""
         assert self.best is not None
-        return self.ensemble.settings.steps * self.ms[self.best[0]] / 1e3
+        return self.ensemble.settings.steps * self.best[0].ms_of_all / 1e3
 
     def try_form(self, form: LossForm, xla: bool, may_fail: bool) -> None:
         """Try a candidate; `may_fail`: there are more."""
@@ -122,10 +131,12 @@ class _CandidateSearch:
             loop.restore(before)
             LOGGER.info("form %s, products %s: XLA cannot compile it", form.name, form.products)
         else:
+            rounds, settings = self.ensemble.layout.rounds, self.ensemble.settings
+            steps = _compute_steps_per_call(settings, rounds * timing.ms_per_step)
+            timing = replace(timing, ms_of_all=rounds * (timing.ms_per_step + timing.call_ms / steps))
             self.found.append(timing)
             LOGGER.info("tried: %s", timing)
-            self.ms[timing] = self.ensemble.layout.rounds * timing.ms_per_step
-            if self.best is None or self.ms[timing] < self.ms[self.best[0]]:
+            if self.best is None or timing.ms_of_all < self.best[0].ms_of_all:
                 self.best = timing, form
         self.dearest = max(self.dearest, time.perf_counter() - start)
 
@@ -175,7 +186,7 @@ def choose(ensemble: Ensemble, forms: Forms, cores: Cores, show_stage: ShowStage
     else:
         _try_forms(search, forms, forms.names, False)
         if search.seconds > COMPILE_SECONDS:
-            ms = {t.form: search.ms[t] for t in search.found}
+            ms = {t.form: t.ms_of_all for t in search.found}
             least = min(ms.values())
             near = [name for name in sorted(ms, key=ms.__getitem__) if ms[name] <= BEHIND * least]
             search.dearest = 0.0  # of those without XLA
@@ -186,7 +197,7 @@ def choose(ensemble: Ensemble, forms: Forms, cores: Cores, show_stage: ShowStage
         if other != form and search.can_pay(LAYOUT_GAIN):
             search.try_form(other, fastest.xla, may_fail=True)
     best, form = search.apply_best()
-    steps = _compute_steps_per_call(settings, search.ms[best])
+    steps = _compute_steps_per_call(settings, ensemble.layout.rounds * best.ms_per_step)
     losses_xla = best.xla and not ensemble.epoch and _needs_compiled_losses(ensemble, best, steps)
     return Choices(
         form=form.name, products=form.products, xla=best.xla, losses_xla=losses_xla, steps_per_call=steps,

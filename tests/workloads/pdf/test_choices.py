@@ -213,6 +213,20 @@ def test_forms_far_behind_without_xla_are_not_compiled(counted, tmp_path, monkey
     assert (ensemble.form.name, ensemble.form.products) == ("folded", "grouped")
 
 
+def test_form_whose_calls_are_dear_is_not_chosen(tmp_path, monkeypatch):
+    ms = {"shared": (9.0, 0.0), "folded": (3.0, 1200.0)}  # of a step, and beside it of a call of 200
+
+    def measure(loop, xla, form, *rest):
+        return CandidateTiming(form.name, form.products, xla, 1.0, *ms[form.name])
+
+    monkeypatch.setattr(module, "measure_candidate", measure)
+    card, problem = make_problem(tmp_path, [*OPEN, "engine.products=grouped"], replicas=1, steps=10_000)
+    every = Candidates(card, problem)
+    for calls, form in ((1100.0, "folded"), (1300.0, "shared")):
+        ms["folded"] = 3.0, calls
+        assert choose(make_ensemble(card, problem, every.first), every, Cores(2)).form == form
+
+
 def test_loop_of_the_winner_is_kept(counted, tmp_path, monkeypatch):
     """It is not built, traced and compiled again."""
     built, real = [], Ensemble._build

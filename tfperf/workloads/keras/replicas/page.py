@@ -88,7 +88,7 @@ def _render_replicas(summary: Mapping[str, Any]) -> str:
 def _list_choices(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     choices, spent = summary["choices"], summary["ms_per_step"]
     tried = "; ".join(
-        f"{one['form']} {one['products']}, {'XLA' if one['xla'] else 'graph'}: {one['ms_per_step']:.3g} ms"
+        f"{one['form']} {one['products']}, {'XLA' if one['xla'] else 'graph'}: {one['ms_of_all']:.3g} ms"
         for one in choices["tried"]
     )
     before = " (by an earlier run)" if choices.get("cached") else ""
@@ -96,11 +96,11 @@ def _list_choices(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         *reasons,
         ("form", f"{choices['form']}, compiled by {'XLA' if choices['xla'] else 'the graph'}"),
+        ("in the trial before, a step of all replicas", f"{tried}{before}" if tried else "not tried"),
         (
-            "in the trial before, a step of the stacks that go side by side",
-            f"{tried}{before}" if tried else "not tried",
+            "in the training, a step of all replicas",
+            " ".join(f"{name} {ms:.3g} ms" for name, ms in spent.items() if ms is not None),
         ),
-        ("a step of all replicas", " ".join(f"{name} {ms:.3g} ms" for name, ms in spent.items() if ms is not None)),
         ("steps a call", str(choices["steps_per_call"])),
     ]
 
