@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -45,6 +45,6 @@ def test_calls_are_measured_apart_from_steps(monkeypatch):
     monkeypatch.setattr(choosing, "time", SimpleNamespace(perf_counter=clock.perf_counter))
     monkeypatch.setattr(choosing, "run_parallel", lambda calls: [call() for call in calls])
     loop = SlowLoop(clock, call=0.050, each=0.0001)
-    found = choosing.measure_candidate(loop, True, PlainForm())
+    found = choosing.measure_candidate(cast(Any, loop), True, PlainForm())
     assert found.ms_per_step == pytest.approx(0.1, rel=0.6)  # a long call's share of 50 ms is in it
     assert found.call_ms == pytest.approx(50, rel=0.01) and loop.step == 0
