@@ -1,6 +1,6 @@
-"""Replicas of a card's model in pairs: as one stack, and each alone by Keras' own `fit`. R pairs.
+"""Replicas of a card's model in pairs: in one ensemble, and each alone by Keras' own `fit`. R pairs.
 
-python -m tests.workloads.keras.replicas.pairing tabular -o pairs.json --replicas 40 --set train.epochs=60
+python -m tests.workloads.keras.replicas.pairing keras_tabular -o pairs.json --replicas 40 --set train.epochs=60
 """
 
 import argparse
@@ -30,19 +30,19 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Pairs:
-    """One figure of the last epoch: of the stack's replicas (R), and of those alone (R)."""
+    """One figure of the last epoch: of the ensemble's replicas (R), and of those alone (R)."""
 
-    stacked: Sequence[float]
+    together: Sequence[float]
     alone: Sequence[float]
 
     def describe(self) -> dict[str, Any]:
-        """The mean difference, stacked less alone, its interval by Student's t, and how much replicas scatter."""
-        stacked, alone = np.array(self.stacked, float), np.array(self.alone, float)
-        differences = stacked - alone
+        """The mean difference, together less alone, its interval by Student's t, and how much replicas scatter."""
+        together, alone = np.array(self.together, float), np.array(self.alone, float)
+        differences = together - alone
         mean, error = differences.mean(), differences.std(ddof=1) / np.sqrt(len(differences))
         half = stats.t.ppf((1 + CONFIDENCE) / 2, len(differences) - 1) * error
         return {
-            "stacked": stacked.mean(), "alone": alone.mean(), "sigma": alone.std(ddof=1),
+            "together": together.mean(), "alone": alone.mean(), "sigma": alone.std(ddof=1),
             "difference": mean, "interval": [mean - half, mean + half],
             "largest": np.abs(differences).max(), "equal": int(np.sum(differences == 0)), "pairs": len(differences),
         }  # fmt: skip
@@ -86,23 +86,38 @@ class Epochs(keras.callbacks.Callback):
         self.batches.epoch = epoch
 
 
-def fit_alone(card: Any, data: Any, replica: int) -> dict[str, list[float]]:
+def fit_alone(card: KerasCard, replica: int) -> dict[str, list[float]]:
     """The history of Keras' own fit of one replica, in graph mode."""
-    seed = draw_model_seed(card.seed, replica)
+    seed, data = draw_model_seed(card.seed, replica), read_data(card)
     model = make_model(replace(card, seed=seed), new_session=True)
     model.jit_compile = False
-    batches = Ordered(data.training, data.batch, seed)
-    history = model.fit(
-        batches, epochs=card.train.epochs, shuffle=False, verbose=0, callbacks=[Epochs(batches)],
-        validation_data=data.validation.data, validation_batch_size=data.batch,
-    )  # fmt: skip
+    rest: dict[str, Any]
+    if isinstance(data.training, Samples):
+        batches: Any = Ordered(data.training, data.batch, seed)
+        rest = {"shuffle": False, "validation_batch_size": data.batch, "callbacks": [Epochs(batches)]}
+    else:
+        batches, rest = data.training.source, {}
+    held = data.validation
+    assert held is not None
+    validation = held.data if isinstance(held, Samples) else held.source
+    history = model.fit(batches, epochs=card.train.epochs, verbose=0, validation_data=validation, **rest)
     return dict(history.history)
 
 
-def compare_pairs(name: str, replicas: int, settings: Sequence[str] = (), say: Any = None) -> Comparison:
-    """Train a card of runcards/ both ways, to the end of its epochs."""
-    path = CARDS / f"keras_{name}.yaml"
-    forced = [*settings, f"replicas={replicas}", "engine.form=stacked", "engine.xla=false"]
+def count_samples(card: KerasCard) -> int:
+    """Of the samples in memory, or of the batches of a stream."""
+    training = read_data(card).training
+    if isinstance(training, Samples):
+        return len(training)
+    return sum(len(keras.tree.flatten(batch)[0]) for batch in training.source)
+
+
+def compare_pairs(
+    name: str, replicas: int, settings: Sequence[str] = (), form: str = "stacked", say: Any = None
+) -> Comparison:
+    """Train a card of runcards/, NAME.yaml, both ways, to the end of its epochs."""
+    path = CARDS / f"{name}.yaml"
+    forced = [*settings, f"replicas={replicas}", f"engine.form={form}", "engine.xla=false"]
     forced += ["ensemble={}"]  # of the tabular card: to the end, of all samples
     with TemporaryDirectory(prefix="tfperf-") as folder:
         found = tfperf.fit(path, Path(folder) / "run", overrides=forced)
@@ -110,17 +125,15 @@ def compare_pairs(name: str, replicas: int, settings: Sequence[str] = (), say: A
     begun = time.perf_counter()
     card = load_card(path, list(settings))
     assert isinstance(card, KerasCard) and card.train.epochs is not None
-    data = read_data(card)
-    assert isinstance(data.training, Samples)
     alone = []
     for replica in range(1, replicas + 1):
-        alone.append(fit_alone(card, data, replica))
+        alone.append(fit_alone(card, replica))
         if say:
             say(f"{name}: {replica} of {replicas} alone, {time.perf_counter() - begun:.0f} s")
     names = [one for one in history if one.startswith("val_")]
     figures = {one: Pairs(history[one][-1].tolist(), [each[one][-1] for each in alone]) for one in names}
     return Comparison(
-        path.name, list(settings), replicas, card.train.epochs, len(data.training),
+        path.name, list(settings), replicas, card.train.epochs, count_samples(card),
         {one: {**pairs.describe(), **asdict(pairs)} for one, pairs in figures.items()},
     )  # fmt: skip
 
@@ -131,9 +144,10 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--replicas", type=int, default=40)
+    parser.add_argument("--form", default="stacked")
     parser.add_argument("--set", action="append", default=[])
     given = parser.parse_args()
-    found = compare_pairs(given.name, given.replicas, given.set, lambda line: print(line, flush=True))
+    found = compare_pairs(given.name, given.replicas, given.set, given.form, lambda line: print(line, flush=True))
     given.output.write_text(json.dumps(asdict(found), indent=1))
 
 
