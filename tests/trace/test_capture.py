@@ -60,6 +60,27 @@ def test_steps_and_phases_of_a_compiled_loop(tmp_path, xla):
     assert found.compute_share(unknown=True) < 0.1
 
 
+def test_updates_of_a_loop_of_ones_own_are_told_apart(tmp_path):
+    model = keras.Sequential([keras.layers.Input((64,)), keras.layers.Dense(512), keras.layers.Dense(1)])
+    optimizer, x, y = keras.optimizers.Adam(name="mine"), tf.ones((32, 64)), tf.ones((32, 1))
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x) - y) ** 2)
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    with capture(tmp_path, steps=3, skip=2) as taken:
+        for i in range(6):
+            with taken.step(i):
+                step().numpy()
+    found = read_attribution(tmp_path)
+    assert np.median(found.busy["CPU"][:, PHASES.index("update")]) > 0
+    assert {"update"} == {cost.phase for cost in found.costs if "/mine/" in f"/{cost.name}"}
+
+
 @pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize("per_execution", [1, 4])
 def test_keras_fit_tells_its_names(tmp_path, xla, per_execution):

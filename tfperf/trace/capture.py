@@ -4,6 +4,7 @@ Beside the profile lies what only the program knows: its optimizers' and layers'
 nobody records.
 """
 
+import gc
 import os
 import reprlib
 import shutil
@@ -18,7 +19,7 @@ from typing import TypeVar
 
 from tfperf.errors import StorageError, TraceError, UserError
 from tfperf.trace.functions import SignatureCounts, count_signatures, find_constant_operations, list_traces
-from tfperf.trace.notes import FunctionTrace, Notes, ProgramKind, write_notes
+from tfperf.trace.notes import KERAS_OPTIMIZERS, FunctionTrace, Notes, ProgramKind, write_notes
 from tfperf.trace.operations import has_operations
 from tfperf.trace.planes import read_space
 
@@ -37,7 +38,7 @@ class Capture:
     calls: int
     skip: int
     host_level: int
-    optimizers: Collection[str] = ()
+    optimizers: Collection[str] = ()  # empty: those of Keras that are there when the recording ends
     forward: Collection[str] | None = None  # scopes of layers, losses and metrics
     loops: int = 1  # and the rest as in Notes
     turns: int | None = None
@@ -162,13 +163,21 @@ class Capture:
         missing: list[str] = []
         traces = _try_collect("causes of traces", lambda: list_traces(self._seen), missing)
         return Notes(
-            own=True, program=self.program, optimizers=tuple(sorted(self.optimizers)), loops=self.loops,
+            own=True, program=self.program, optimizers=tuple(sorted(self.optimizers or find_optimizers())),
+            loops=self.loops,
             forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
             calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
             utilisation=self._utilisation, missing=tuple(missing),
         )  # fmt: skip
+
+
+def find_optimizers() -> set[str]:
+    """Names of Keras' optimizers that a program may have: those that exist, and what Keras calls others."""
+    from keras.optimizers import Optimizer
+
+    return {*KERAS_OPTIMIZERS, *(one.name for one in gc.get_objects() if issubclass(type(one), Optimizer))}
 
 
 def _try_collect(what: str, collect: Callable[[], Collection[T]], missing: list[str]) -> Collection[T]:
