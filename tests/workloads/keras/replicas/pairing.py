@@ -36,11 +36,15 @@ class Pairs:
     alone: Sequence[float]
 
     def describe(self) -> dict[str, Any]:
-        """The mean difference, together less alone, its interval by Student's t, and how much replicas scatter."""
+        """The mean difference, together less alone, its interval by Student's t, and how much replicas scatter.
+
+        Figures are of float32: the interval is wider by what the largest of them is rounded by.
+        """
         together, alone = np.array(self.together, float), np.array(self.alone, float)
         differences = together - alone
         mean, error = differences.mean(), differences.std(ddof=1) / np.sqrt(len(differences))
         half = stats.t.ppf((1 + CONFIDENCE) / 2, len(differences) - 1) * error
+        half += float(np.spacing(np.float32(np.abs(alone).max())))
         return {
             "together": together.mean(), "alone": alone.mean(), "sigma": alone.std(ddof=1),
             "difference": mean, "interval": [mean - half, mean + half],

@@ -103,6 +103,8 @@ def _measure(names: Sequence[str], modes: Sequence[bool]) -> tuple[str, ...]:
         cells = [one if isinstance(one, str) else YES for one in ran.values()]
         if factory.refusals:
             return (*cells, *[_shorten(factory.refusals[0])] * len(modes))
+        if coupling := factory.find_coupling():
+            return (*cells, *[coupling] * len(modes))
         limit = ROUNDED if recipes[0].is_narrow else EXACT
         cells += [_compare(factory, ran[xla], _try(names[0], factory, STACKED, xla), limit) for xla in modes]
     return tuple(cells)

@@ -72,14 +72,18 @@ def train(factory: KerasFactory, form: str, steps: int, xla: bool = False, epoch
     return found
 
 
-def assert_same(build, data, validation=None, steps=STEPS, limit=EXACT, xla=False, **options) -> dict[str, np.ndarray]:
+def assert_same(
+    build, data, validation=None, steps=STEPS, limit=EXACT, xla=False, probe=False, **options
+) -> dict[str, np.ndarray]:
     """Both forms have the same weights, statistics, seeds and metrics after some steps; those of the stack.
 
-    build: makes the model, compiled; data, validation: (inputs, targets), or with sample weights.
+    build: makes the model, compiled; data, validation: (inputs, targets), or with sample weights; probe: the first
+    batch is taken outside of a graph, too.
     """
     with use_float64():
         factory = make_factory(build, data, validation, **options)
         assert list_refusals(factory.template.model) == []
+        assert not probe or factory.find_coupling() is None
         lanes, stack = train(factory, LANES, steps, xla), train(factory, STACKED, steps, xla)
     return compare_states(factory, lanes, stack, limit)
 

@@ -115,7 +115,7 @@ def test_a_key_and_a_mask_for_all_samples():
         return run
 
     sizes = {layers.MultiHeadAttention: (2, 3), layers.GroupQueryAttention: (3, 4, 2)}
-    compare([attend(kind, some, rate) for kind, some in sizes.items() for rate in (0.0, 0.2)], masked=True)
+    compare([attend(kind, some, rate) for kind, some in sizes.items() for rate in (0.0, 0.2)], masked=True, probe=True)
 
 
 def test_a_mask_that_each_sample_has():
@@ -125,7 +125,7 @@ def test_a_mask_that_each_sample_has():
         return join_branches([x, shown], y, [lambda: layers.SimpleRNN(3)])
 
     data = (PAIR[0][:SAMPLES], draw(SAMPLES, LENGTH, LENGTH, seed=4) > 0), Y[:SAMPLES]
-    assert_same(make, data, replicas=2)
+    assert_same(make, data, replicas=2, probe=True)
 
 
 def test_axes_of_heads():

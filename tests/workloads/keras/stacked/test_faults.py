@@ -134,6 +134,16 @@ def test_what_passes_between_replicas_is_named(plant, what, monkeypatch):
     assert found is not None and found.startswith("a batch of one replica changes") and what in found
 
 
+def test_a_stack_that_fails_at_its_first_batch_is_told_of(monkeypatch):
+    def fail(*_):
+        raise ValueError("no\nsuch shape")
+
+    with use_float64():
+        factory = make_factory(build, DATA, replicas=REPLICAS)
+        monkeypatch.setattr(KerasStack, "take_batch", fail)
+        assert factory.find_coupling() == "a first batch fails in the stack: ValueError: no such shape"
+
+
 CARD = f"""
 workload: keras
 seed: 2

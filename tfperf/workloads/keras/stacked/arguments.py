@@ -7,6 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfperf.workloads.keras.stacked.layers.calls import list_calls, list_constants
+
 
 def bind_arguments(layer: Any, inputs: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Every argument of the layer's call.
@@ -25,15 +27,28 @@ def bind_arguments(layer: Any, inputs: Any, options: dict[str, Any]) -> dict[str
 
 
 def convert_inputs(layer: Any, nest: Any) -> Any:
-    """What a layer is called with, in the type in which it computes, with masks: as `keras.layers.Layer.__call__`."""
+    """What a layer is called with, in the type in which it computes, with masks: as `keras.layers.Layer.__call__`.
+
+    Constants of the graph, which have no replicas in front, are marked.
+    """
     if not isinstance(layer, keras.layers.Layer) or not layer._convert_input_args:
         return nest
+    constants = {id(one) for call in list_calls(layer) for one in list_constants(call)}
 
     def cast(value: Any) -> Any:
         found = layer.dtype_policy.convert_input(value, layer.autocast, layer.input_dtype)
+        if isinstance(found, tf.Tensor) and id(value) in constants:
+            found = tf.identity(found)
+            found._tfperf_is_shared = True
+            return found
         return value if found is value else set_mask(found, read_mask(value))
 
     return keras.tree.map_structure(cast, nest)
+
+
+def is_shared(value: Any) -> bool:
+    """Whether a converted input is a constant of the graph, which has no replicas in front."""
+    return isinstance(value, np.ndarray) or getattr(value, "_tfperf_is_shared", False)
 
 
 def _has_tensors(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """Whether the replicas of a stack are independent: another batch for one must not move the others by a bit."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +12,22 @@ from tfperf.arrays import AnyArray
 from tfperf.train.flat import Flattener
 from tfperf.workloads.keras.stacked.stack import KerasStack
 
+LOGGER = logging.getLogger(__name__)
+MOST = 300  # characters of an error
 PROBED = 3  # replicas that are enough to see what passes between neighbours
 
 
 def find_coupling(stack: KerasStack) -> str | None:
-    """What of the other replicas another batch of the first one changes, in words; None: nothing."""
+    """What of the other replicas another batch of the first one changes, in words; None: nothing.
+
+    A stack that cannot take a batch at all is told of in the same way: there are lanes of any model.
+    """
     rows = np.stack([one.draw_rows(0, 1)[0] for one in stack.copies.batches])
-    before = _take(stack, rows)
+    try:
+        before = _take(stack, rows)
+    except Exception as error:  # a handler that does not know what Keras allows
+        LOGGER.exception("a stack fails")
+        return f"a first batch fails in the stack: {type(error).__name__}: {' '.join(str(error).split())[:MOST]}"
     rows[0] = (rows[0, 0] + 1) % keras.tree.flatten(stack.training)[0].shape[0]  # one sample alone
     after = _take(stack, rows)
     moved = [name for name, values in before.items() if not np.array_equal(values[1:], after[name][1:], equal_nan=True)]

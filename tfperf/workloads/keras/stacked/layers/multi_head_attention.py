@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
-from tfperf.workloads.keras.stacked.arguments import bind_arguments, read_mask, set_mask
+from tfperf.workloads.keras.stacked.arguments import bind_arguments, is_shared, read_mask, set_mask
 from tfperf.workloads.keras.stacked.layer import StackedLayer, Values, register
 from tfperf.workloads.keras.stacked.layers.dropout import StackedDropout
 from tfperf.workloads.keras.stacked.regularizers import add_activity_losses
@@ -134,9 +134,10 @@ def _project(values: Values, dense: Any, x: tf.Tensor, bound: int) -> tf.Tensor:
 
 
 def _fold_mask(mask: Any, replicas: int) -> Any:
-    """(R, B, ...) as (R B, ...); an array of the user's, which all replicas share, once for each."""
+    """(R, B, ...) as (R B, ...); a constant of the graph, which all replicas share, once for each."""
     if mask is None:
         return None
-    if isinstance(mask, np.ndarray) or not tf.is_symbolic_tensor(mask):
-        return mask if mask.ndim < 3 or mask.shape[0] == 1 else np.tile(mask, [replicas, *[1] * (mask.ndim - 1)])
-    return fold(mask)
+    if not is_shared(mask):
+        return fold(mask)
+    mask = tf.convert_to_tensor(mask)
+    return mask if mask.ndim < 3 or mask.shape[0] == 1 else tf.tile(mask, [replicas, *[1] * (mask.ndim - 1)])
