@@ -148,7 +148,8 @@ class KerasStack(Stack):
         def take(some: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
             objective, assigned = self.take_batch(some)
             names[:] = assigned
-            return objective, [*assigned.values()]
+            # else the gradient of a branch goes through loops in metrics, whose lists cannot leave it under XLA
+            return objective, [tf.stop_gradient(value) for value in assigned.values()]
 
         if template.short:
             is_last = tf.equal(step % self.epoch, self.epoch - 1)
