@@ -85,7 +85,7 @@ class EnsembleRig:
     def prepare(self, form: Form = "auto", xla: bool | None = None) -> TfperfSide | None:
         """As `tfperf fit` would train them; None where the form cannot be had."""
         factory, cores = self.factory, Cores(count_cores())
-        reasons = [one for one in (*factory.refusals, factory.find_coupling()) if one]
+        reasons = [one for one in (*factory.refusals, factory.find_difference()) if one]
         if form == "stacked" and reasons:
             return None
         engine = LoopEngine(form=form, xla="auto" if xla is None else xla)

@@ -125,17 +125,22 @@ class LaneLoop(Loop):
         with phase("validation"):
             losses = self.stack.validate(step)
             check_losses(self.stack, losses, "validate")
-            weights = [tf.convert_to_tensor(v) for v in self.stack.template.weights.values()]
+            variables = self.stack.template.weights.values()
+            weights = [tf.convert_to_tensor(v) for v in variables]
             better = self.stopping.record_best(step, losses.monitor, losses.gate)[0]
             for kept, now in zip(self.kept_weights.values(), weights, strict=True):
                 kept.assign(tf.where(better, now, kept))
             self.stopping.stop_impatient(step, losses.gate)
             self.stopping.quarantine_losses(step, losses.objective, losses.misfit)
-            self.stopping.quarantine(~_are_sound(weights), step)
+            self.stopping.quarantine(~_are_sound(weights, [v.trainable for v in variables]), step)
         return tf.constant(True)
 
 
-def _are_sound(weights: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Whether all that are floating are finite, and small enough to be trained (1)."""
-    each = [tf.reduce_all(tf.abs(w) <= tf.cast(LARGEST_WEIGHT, w.dtype)) for w in weights if w.dtype.is_floating]
+def _are_sound(weights: Sequence[tf.Tensor], trained: Sequence[bool]) -> tf.Tensor:
+    """Whether all that are floating are finite, and those that are trained small enough for it (1)."""
+    each = [
+        tf.reduce_all(tf.abs(w) <= tf.cast(LARGEST_WEIGHT if own else w.dtype.max, w.dtype))
+        for w, own in zip(weights, trained, strict=True)
+        if w.dtype.is_floating
+    ]
     return tf.reduce_all(each, keepdims=True)

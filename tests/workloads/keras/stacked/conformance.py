@@ -103,7 +103,7 @@ def _measure(names: Sequence[str], modes: Sequence[bool]) -> tuple[str, ...]:
         cells = [one if isinstance(one, str) else YES for one in ran.values()]
         if factory.refusals:
             return (*cells, *[_shorten(factory.refusals[0])] * len(modes))
-        if coupling := factory.find_coupling():
+        if coupling := factory.find_difference():
             return (*cells, *[coupling] * len(modes))
         limit = ROUNDED if recipes[0].is_narrow else EXACT
         cells += [_compare(factory, ran[xla], _try(names[0], factory, STACKED, xla), limit) for xla in modes]

@@ -83,7 +83,7 @@ def assert_same(
     with use_float64():
         factory = make_factory(build, data, validation, **options)
         assert list_refusals(factory.template.model) == []
-        assert not probe or factory.find_coupling() is None
+        assert not probe or factory.find_difference() is None
         lanes, stack = train(factory, LANES, steps, xla), train(factory, STACKED, steps, xla)
     return compare_states(factory, lanes, stack, limit)
 

@@ -128,9 +128,9 @@ def test_the_comparison_with_lanes_sees(plant, monkeypatch):
 def test_what_passes_between_replicas_is_named(plant, what, monkeypatch):
     with use_float64():
         factory = make_factory(build, DATA, replicas=REPLICAS)
-        assert factory.find_coupling() is None
+        assert factory.find_difference() is None
         plant(monkeypatch)
-        found = factory.find_coupling()
+        found = factory.find_difference()
     assert found is not None and found.startswith("a batch of one replica changes") and what in found
 
 
@@ -141,7 +141,7 @@ def test_a_stack_that_fails_at_its_first_batch_is_told_of(monkeypatch):
     with use_float64():
         factory = make_factory(build, DATA, replicas=REPLICAS)
         monkeypatch.setattr(KerasStack, "take_batch", fail)
-        assert factory.find_coupling() == "a first batch fails in the stack: ValueError: no such shape"
+        assert factory.find_difference() == "a first batch fails in the stack: ValueError: no such shape"
 
 
 CARD = f"""

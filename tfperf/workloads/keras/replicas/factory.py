@@ -15,7 +15,7 @@ from tfperf.workloads.keras.replicas.draws import RowDraw
 from tfperf.workloads.keras.replicas.forms import LANES, ReplicaForm
 from tfperf.workloads.keras.replicas.lane import KerasLane
 from tfperf.workloads.keras.replicas.template import ModelTemplate
-from tfperf.workloads.keras.stacked.probe import PROBED, find_coupling
+from tfperf.workloads.keras.stacked.probe import PROBED, find_difference
 from tfperf.workloads.keras.stacked.stack import Copies, KerasStack, list_refusals
 
 MOST_BYTES = 64 * 2**20  # of the samples' numbers that are given at once, for all replicas
@@ -52,15 +52,15 @@ class KerasFactory:
         copies = Copies(self.template, [self.batches[r] for r in indices], self._list_rates(indices))
         return KerasStack(copies, most, weights)
 
-    def find_coupling(self) -> str | None:
-        """What passes between replicas of a stack, in words; None: nothing."""
+    def find_difference(self) -> str | None:
+        """Why a stack would not train replicas as the model alone would, in words; None: nothing is seen."""
         if self.refusals or self.replicas < 2:
             return None
         indices = np.arange(min(PROBED, self.replicas))
         stack = self.build(indices, ReplicaForm())
         assert isinstance(stack, KerasStack)
         self.initialize(stack, indices)
-        return find_coupling(stack)
+        return find_difference(stack, self.starts)
 
     def _list_rates(self, indices: ReplicaIndices) -> FloatArray | None:
         name = self.template.find_learning_rate()

@@ -61,7 +61,7 @@ class EnsembleOutcome:
     def find_best(self, name: str) -> Float64Array:
         """The lowest finite value of a loss of each replica (R); infinite where it has none."""
         values = self.history[name]
-        best: Float64Array = np.where(np.isfinite(values), values, np.inf).min(axis=0)
+        best: Float64Array = np.where(np.isfinite(values), values, np.inf).min(axis=0, initial=np.inf)
         return best
 
 

@@ -1,5 +1,6 @@
 """The model that all replicas share the program of, and where each replica begins. R replicas."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from tfperf.workloads.keras.loops import select_batch, to_tensors
 from tfperf.workloads.keras.memory_feed import MemoryFeed
 from tfperf.workloads.keras.state import ModelState
 
+# keys of a layer's settings that have names, or what was drawn or built
+OF_A_COPY = ("name", "seed", "build_config", "keras_history", "input_layers", "output_layers")
 LOSS, VALIDATED = "loss", "val_"
 
 
@@ -33,7 +36,13 @@ class ModelTemplate(Template):
         file: of the model's code. tensors: what steps take their samples from in place of `training`. Raises: UserError
         where a step tells no loss; UserCodeError where it fails.
         """
+        if getattr(model.optimizer, "use_ema", False):
+            raise CardError(
+                "model: its optimizer keeps averages of the weights (use_ema); replicas keep the weights of their best "
+                "epoch instead, so that the averages would be lost: leave use_ema out"
+            )
         self.model = model
+        self._described = describe_model(model)
         self.batch = min(batch, samples)
         self.epoch = -(-samples // self.batch)
         self.short = samples % self.batch  # samples of the last step of an epoch; 0: as many as in the others
@@ -74,6 +83,11 @@ class ModelTemplate(Template):
         shapes = [tuple(one.shape) for one in variables]
         if shapes != [self.initial[name].shape for name in self.of_model]:
             raise UserError("model.build: returns another model each time; must return the same with other weights")
+        if changed := [name for name, value in describe_model(model).items() if value != self._described.get(name)]:
+            raise UserError(
+                f"model.build: {changed[0]} of the model differs from call to call; all replicas share one program, so "
+                "that only weights may: rates for each are ensemble.learning_rate"
+            )
         return {**self.initial} | {name: one.numpy() for name, one in zip(self.of_model, variables, strict=True)}
 
     def build_like(self, model: keras.Model) -> keras.Model:
@@ -95,6 +109,29 @@ class ModelTemplate(Template):
         trained = {id(v.value) for v in self.model.trainable_variables}
         names = [name for name, v in self.weights.items() if id(v) in trained]
         return all(np.array_equal(one[name], other[name]) for name in names)
+
+
+def describe_model(model: keras.Model) -> dict[str, str]:
+    """What a model is beside its weights: its layers' settings and its optimizer's, without names and seeds."""
+    parts = {} if model.optimizer is None else {"the optimizer": model.optimizer}
+    layers = [one for one in model._flatten_layers() if not isinstance(one, keras.Model)]
+    parts |= {f"layer {number + 1} ({type(one).__name__})": one for number, one in enumerate(layers)}
+    return {name: _describe_part(one) for name, one in parts.items()}
+
+
+def _describe_part(part: Any) -> str:
+    """Empty where it does not tell."""
+    try:
+        return json.dumps(_leave_out(keras.saving.serialize_keras_object(part)), sort_keys=True, default=repr)
+    except Exception:  # a layer or model of the user's that cannot be saved
+        return ""
+
+
+def _leave_out(nest: Any) -> Any:
+    """Without what may differ from copy to copy, and what was built of it."""
+    if isinstance(nest, dict):
+        return {key: _leave_out(value) for key, value in nest.items() if key not in OF_A_COPY}
+    return [_leave_out(one) for one in nest] if isinstance(nest, list | tuple) else nest
 
 
 def refuse_equal_starts(starts: Sequence[ArraysByName], template: ModelTemplate) -> None:

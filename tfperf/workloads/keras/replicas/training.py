@@ -106,8 +106,8 @@ def train_members(
     reasons = list(factory.refusals)
     if card.train.callbacks:
         reasons.append(NOT_STACKED)
-    if known is None and card.engine.form != LANES and (coupling := factory.find_coupling()) is not None:
-        reasons.append(coupling)
+    if known is None and card.engine.form != LANES and (difference := factory.find_difference()) is not None:
+        reasons.append(difference)
     if reasons and card.engine.form == STACKED:
         raise CardError("engine.form: got stacked; the model cannot be stacked", *reasons)
     forms = list_forms(card.engine.form, reasons, factory.replicas, cores.threads)

@@ -22,6 +22,11 @@ SAMPLEWISE = tuple(
         "sparse_categorical_crossentropy", "squared_hinge",
     )
 )  # fmt: skip
+# classes whose `call` is that function; one of the user's may look at all samples of a batch
+OWN = (
+    LossFunctionWrapper,
+    *(one for one in vars(keras.losses).values() if isinstance(one, type) and issubclass(one, LossFunctionWrapper)),
+)
 MEANS = ("sum_over_batch_size", "mean")
 
 
@@ -70,9 +75,8 @@ def _resolve(nest: Any, path: Sequence[Any], compiled: CompileLoss, structure: s
 
 def compute_loss(loss: Any, y: tf.Tensor, y_pred: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
     """One loss of each replica (R)."""
-    fast = isinstance(loss, LossFunctionWrapper) and loss.fn in SAMPLEWISE and loss.reduction in (*MEANS, "sum")
     mask, logits = getattr(y_pred, "_keras_mask", None), getattr(y_pred, "_keras_logits", None)
-    if fast:
+    if _is_samplewise(loss) and len(y_pred.shape) > 2:
         return _reduce(loss, unfold_values(loss, y, y_pred), weights, mask)
     given = [y, y_pred, *(one for one in (weights, mask, logits) if one is not None)]
 
@@ -86,6 +90,13 @@ def compute_loss(loss: Any, y: tf.Tensor, y_pred: tf.Tensor, weights: tf.Tensor 
         return loss(y, y_pred, own)
 
     return map_replicas(compute, *given)
+
+
+def _is_samplewise(loss: Any) -> bool:
+    """Whether it is one of Keras' own, which give each sample a value of its own, of its last axis."""
+    if type(loss) not in OWN or loss.reduction not in (*MEANS, "sum"):
+        return False
+    return loss.fn in SAMPLEWISE and loss._fn_kwargs.get("axis", -1) == -1
 
 
 def unfold_values(loss: Any, y: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:

@@ -69,7 +69,7 @@ def update_metrics(values: Values, model: keras.Model, targets: Any, outputs: An
 def _update(values: Values, metric: Any, y: tf.Tensor, y_pred: tf.Tensor, weights: tf.Tensor | None) -> None:
     own = type(metric).update_state is keras.metrics.MeanMetricWrapper.update_state
     mask = getattr(y_pred, "_keras_mask", None)
-    if own and metric._fn in (*SAMPLEWISE, *ACCURACIES):
+    if own and metric._fn in (*SAMPLEWISE, *ACCURACIES) and len(y_pred.shape) > 2:
         _update_mean(values, metric, y, y_pred, apply_mask(weights, mask, tf.as_dtype(metric.dtype), rescale=False))
     else:
         _update_slowly(values, metric, [y, y_pred], weights, mask)

@@ -16,6 +16,7 @@ ENTRYWISE = tuple(
     getattr(keras.optimizers, name)
     for name in ("SGD", "RMSprop", "Adam", "AdamW", "Adadelta", "Adagrad", "Adamax", "Nadam", "Ftrl", "Lion")
 )
+LINEAR = (keras.optimizers.SGD, keras.optimizers.Lion)  # in the gradient
 CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
@@ -29,6 +30,23 @@ def refuse_optimizer(optimizer: Any) -> str | None:
     return None
 
 
+def refuse_tables(model: keras.Model) -> str | None:
+    """Why an optimizer cannot work on the model's tables of embeddings, in words; None where it can.
+
+    Keras keeps the gradients of a row that a batch has several times apart, and squares and clips them so; a stack has
+    their sum alone. Those of a table with a penalty are summed in Keras, too.
+    """
+    optimizer = model.optimizer
+    clips = [name for name in CLIPPING if getattr(optimizer, name, None)]
+    if type(optimizer) in LINEAR and not clips:
+        return None
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Embedding) and layer.trainable and not layer.embeddings_regularizer:
+            what = clips[0] if clips else type(optimizer).__name__
+            return f"{what} takes the gradients of a row of {layer.name} that a batch has several times one by one"
+    return None
+
+
 def build_optimizer(
     own: keras.optimizers.Optimizer, weights: Sequence[keras.Variable], row: keras.Variable, flat: Flattener,
     rates: FloatArray | None,
@@ -38,7 +56,9 @@ def build_optimizer(
     weights: the model's, in the order in which `flat` cuts the row; rates: of each replica (R); None: the optimizer has
     a schedule.
     """
-    arguments = {key: value for key, value in own.get_config().items() if key not in CLIPPING}
+    # the loss is not scaled here, so that its gradients are not to be scaled back
+    left_out = (*CLIPPING, "loss_scale_factor")
+    arguments = {key: value for key, value in own.get_config().items() if key not in left_out}
     limits = {key: value for key in CLIPPING if (value := getattr(own, key, None))}
     decays = np.concatenate(
         [np.full(size, own._use_weight_decay(v)) for size, v in zip(flat.sizes, weights, strict=True)]

@@ -17,7 +17,7 @@ from tfperf.workloads.keras.stacked import metrics
 from tfperf.workloads.keras.stacked.layer import Values
 from tfperf.workloads.keras.stacked.losses import compute_losses, refuse_loss
 from tfperf.workloads.keras.stacked.network import StackedNetwork, list_reasons
-from tfperf.workloads.keras.stacked.optimizer import build_optimizer, refuse_optimizer
+from tfperf.workloads.keras.stacked.optimizer import build_optimizer, refuse_optimizer, refuse_tables
 from tfperf.workloads.keras.stacked.regularizers import penalise_weights
 
 MOST_ROWS = 1000  # steps whose samples are drawn at once
@@ -30,7 +30,8 @@ def list_refusals(model: keras.Model) -> list[str]:
         for name in ("train_step", "test_step")
         if getattr(type(model), name) is not getattr(keras.Model, name)
     ]
-    found = [*own, *list_reasons(model), refuse_loss(model), refuse_optimizer(model.optimizer)]
+    found = [*own, *list_reasons(model), refuse_loss(model)]
+    found += [refuse_optimizer(model.optimizer), refuse_tables(model)]
     if model._compile_loss is not None:
         found.append(metrics.refuse_metrics(model))
     if model.dtype_policy.name.startswith("mixed"):
