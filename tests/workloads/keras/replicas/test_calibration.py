@@ -12,6 +12,7 @@ from tfperf.workloads.keras.replicas.calibration import (
     LEVELS,
     HeldClasses,
     HeldNumbers,
+    LossKind,
     compare_classes,
     compare_numbers,
     compare_predictions,
@@ -96,14 +97,14 @@ def test_logits_and_probabilities_are_told_the_same():
     logits = RNG.normal(size=(4, 9, 3))
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     classes = RNG.integers(0, 3, size=9)
-    plain = compare_predictions(probabilities, classes, "sparse_categorical_crossentropy").figures
+    plain = compare_predictions(probabilities, classes, LossKind("sparse_categorical_crossentropy")).figures
     one_hot = np.eye(3)[classes]
     for found, targets, loss, is_logit in (
         (logits, classes[:, None], "sparse_categorical_crossentropy", True),
         (logits, one_hot, "categorical_crossentropy", True),
         (probabilities, one_hot, "categorical_focal_crossentropy", False),
     ):
-        same = compare_predictions(found, targets, loss, is_logit).figures
+        same = compare_predictions(found, targets, LossKind(loss, is_logit)).figures
         for name, values in plain.items():
             if name not in ("kind", "entropy_right", "entropy_wrong"):
                 np.testing.assert_allclose(same[name], values, rtol=1e-12, err_msg=name)
@@ -113,7 +114,7 @@ def test_logits_and_probabilities_are_told_the_same():
 def test_binary_outputs_are_two_classes_each(shape):
     found, targets = RNG.normal(size=(3, *shape)), RNG.integers(0, 2, size=shape)
     share = 1 / (1 + np.exp(-found))
-    figures = compare_predictions(found, targets.astype(np.float32), "binary_crossentropy", True).figures
+    figures = compare_predictions(found, targets.astype(np.float32), LossKind("binary_crossentropy", True)).figures
     right = (share.mean(axis=0) > 0.5) == targets
     assert figures["kind"] == "classes" and figures["samples"] == targets.size
     assert math.isclose(figures["accuracy_of_mean"], right.mean(), rel_tol=1e-12)
@@ -122,23 +123,29 @@ def test_binary_outputs_are_two_classes_each(shape):
 @pytest.mark.parametrize(
     ("targets", "loss", "said"),
     [
-        (np.zeros((5, 2)), "mean_squared_error", "are not as predictions"),
+        (np.zeros((4, 2)), "mean_squared_error", "are not as predictions"),
+        (np.full((5, 2), 0.5), "categorical_crossentropy", "rows are not one-hot"),
+        (np.ones((5, 2)), "categorical_crossentropy", "rows are not one-hot"),
         (np.ones((5, 1)), "hinge", "not of hinge"),
         (np.full((5, 1), 0.3), "binary_crossentropy", "classes, not shares"),
     ],
 )
 def test_what_cannot_be_compared_says_why(targets, loss, said):
-    calibration = compare_predictions(RNG.uniform(size=(2, 5, 1)), targets, loss)
+    calibration = compare_predictions(RNG.uniform(size=(2, 5, targets.shape[1])), targets, LossKind(loss))
     assert said in calibration.figures["n/a"] and calibration.values is None
 
 
 @pytest.mark.parametrize(
     ("loss", "wanted"),
     [
-        ("mse", ("mean_squared_error", False)),
-        (keras.losses.BinaryCrossentropy(from_logits=True), ("binary_crossentropy", True)),
-        ("sparse_categorical_crossentropy", ("sparse_categorical_crossentropy", False)),
-        (keras.losses.Hinge(), ("hinge", False)),
+        ("mse", LossKind("mean_squared_error")),
+        (keras.losses.BinaryCrossentropy(from_logits=True), LossKind("binary_crossentropy", True)),
+        ("sparse_categorical_crossentropy", LossKind("sparse_categorical_crossentropy")),
+        (
+            keras.losses.SparseCategoricalCrossentropy(ignore_class=-1),
+            LossKind("sparse_categorical_crossentropy", ignored=-1),
+        ),
+        (keras.losses.Hinge(), LossKind("hinge")),
     ],
 )
 def test_the_compiled_loss_is_found(loss, wanted):

@@ -100,7 +100,8 @@ def _name_output(output: int, count: int) -> str:
 def _draw_bars(axis: Axes, mean: Float64Array, ends: Float64Array, targets: Float64Array) -> None:
     """Of samples by their means, at most MOST_BARS of them."""
     rows = np.unique(np.linspace(0, len(mean) - 1, min(MOST_BARS, len(mean))).round().astype(int))
-    limits = [float(one) for one in (targets[rows].min(), targets[rows].max())]
+    rows = rows[np.isfinite(targets[rows])]
+    limits = [float(one) for one in (targets[rows].min(), targets[rows].max())] if len(rows) else []
     axis.plot(limits, limits, color=FAILED, linestyle="--")
     for low, high, width in ((ends[0], ends[3], 0.6), (ends[1], ends[2], 2.2)):
         axis.vlines(targets[rows], low[rows], high[rows], color=BAND, linewidth=width)
