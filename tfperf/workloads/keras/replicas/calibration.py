@@ -10,6 +10,7 @@ from scipy.special import expit, softmax
 
 from tfperf.arrays import AnyArray, ArraysByName, BoolMask, Float64Array
 from tfperf.sources.samples import Samples
+from tfperf.workloads.keras.replicas.expected_coverage import compute_expected_coverage
 from tfperf.workloads.keras.replicas.places import combine_places, find_counted, find_weights, weighs_unevenly
 from tfperf.workloads.keras.replicas.predicting import predict_replicas
 
@@ -182,7 +183,9 @@ def compare_numbers(found: Float64Array, targets: Float64Array, counts: BoolMask
     groups = np.array_split(np.argsort(spread), min(BINS, len(spread)))
     used = counts.any(axis=0)
     figures = {
-        "kind": "numbers", "levels": list(LEVELS), "coverage": coverage, "samples": int(counts.sum()),
+        "kind": "numbers", "replicas": len(found), "levels": list(LEVELS), "coverage": coverage,
+        "expected_coverage": compute_expected_coverage(len(found), np.array(LEVELS)).tolist(),
+        "samples": int(counts.sum()),
         "rms_error": _compute_rms(error), "rms_spread": _compute_rms(spread),
         "spreads": [_compute_rms(spread[rows]) for rows in groups],
         "errors": [_compute_rms(error[rows]) for rows in groups],
