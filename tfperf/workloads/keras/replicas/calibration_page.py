@@ -49,7 +49,7 @@ def draw_numbers(found: Mapping[str, Any]) -> Figure:
     expected = f"expected of {found['replicas']} replicas"
     left.plot(found["levels"], found["expected_coverage"], color=SECOND, linestyle="--", label=expected)
     left.plot(found["levels"], found["coverage"], color=MEAN, marker="o", label="found")
-    left.legend(loc="upper left")
+    left.legend(loc="best")
     left.set_xlabel("central interval")
     left.set_ylabel("targets inside")
     most = max(*found["spreads"], *found["errors"])

@@ -15,8 +15,8 @@ def compute_expected_coverage(replicas: int, levels: Float64Array) -> Float64Arr
 
     The interval of level c is from quantile (1 - c) / 2 to (1 + c) / 2 of the replicas, by linear interpolation, as
     np.quantile has it. Of R + 1 draws of one continuous distribution each rank of the last is as likely, so that it
-    lies below the k-th of the others with probability k / (R + 1) (a property of
-    chapter 2): the share is exact for any such distribution where (R - 1)(1 - c) / 2 is a whole number. Between two
+    lies below the k-th of the others with probability k / (R + 1), whatever the distribution: the share is exact for
+    all of them where (R - 1)(1 - c) / 2 is a whole number. Between two
     replicas it depends on the distribution: here it is the mean over sets of normal replicas of the probability
     between the ends.
 
