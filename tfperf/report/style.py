@@ -16,6 +16,7 @@ from tfperf.console.words import escape_controls
 
 DPI = 120
 MEAN, BAND, REPLICA, FAILED, SECOND, THIRD = "#0b3d75", "#6f9fd8", "#7a7a7a", "#d1670c", "#c0504d", "#4f8a3d"
+LEGEND_ROOM = 1.55  # inches
 STYLE = {
     "font.size": 9.0, "axes.titlesize": 9.5, "axes.titlelocation": "left", "axes.titley": 1.0, "axes.labelsize": 9.0,
     "legend.fontsize": 8.0, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
@@ -52,6 +53,11 @@ def make_axes_grid(rows: int, columns: int, width: float, height: float, **inche
         },
     )  # fmt: skip
     return figure, list(axes.flat)
+
+
+def place_legend(axis: Axes) -> None:
+    """Right of the axis, where it hides no curve; it takes LEGEND_ROOM inches."""
+    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
 
 
 def to_png(figure: Figure) -> bytes:

@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 
 from tfperf.sources.samples import make_samples
-from tfperf.workloads.keras.replicas import calibration
+from tfperf.workloads.keras.replicas import calibration, calibration_page
 from tfperf.workloads.keras.replicas.calibration import (
     LEVELS,
     HeldClasses,
     HeldNumbers,
+    LossKind,
     compare_classes,
     compare_numbers,
     compare_predictions,
     compare_with_targets,
     find_loss,
 )
+from tfperf.workloads.keras.replicas.expected_coverage import compute_expected_coverage
 
 RNG = np.random.default_rng(3)
 
@@ -40,6 +42,40 @@ def test_coverage_of_replicas_at_known_places():
     assert figures["samples"] == 4 and math.isclose(figures["rms_spread"], math.sqrt(101 * 102 / 12), rel_tol=1e-12)
     errors = (50.0 - targets[:, 0]) ** 2
     assert math.isclose(figures["rms_error"], math.sqrt(errors.mean()), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize(("replicas", "level", "gaps"), [(5, 0.5, 2), (11, 0.8, 8), (21, 0.9, 18), (9, 0.5, 4)])
+def test_the_expected_share_counts_gaps_where_ends_are_replicas(replicas, level, gaps):
+    (found,) = compute_expected_coverage(replicas, np.array([level]))
+    assert found == pytest.approx(gaps / (replicas + 1), abs=0.005)  # three standard errors
+
+
+def test_the_expected_share_is_what_targets_like_replicas_have():
+    draws = RNG.normal(size=(11, 40_000, 1))  # the last of each is the target
+    figures = compare_numbers(draws[:-1], draws[-1]).figures
+    np.testing.assert_allclose(figures["coverage"], figures["expected_coverage"], atol=0.012)
+    named = dict(zip(LEVELS, figures["expected_coverage"], strict=True))
+    assert 0.55 < named[0.68] < 0.59 and 0.77 < named[0.95] < 0.80  # far from what they are called
+    (two,) = compute_expected_coverage(2, np.array([0.68]))
+    # normal: the angle of (target - mean) beside 0.68 of half the distance of both
+    assert two == pytest.approx(2 / math.pi * math.atan(0.68 / math.sqrt(3)), abs=0.005)
+    assert compute_expected_coverage(3000, np.array([0.68]))[0] == pytest.approx(0.68, abs=0.002)
+
+
+def test_the_expected_share_is_drawn_and_told():
+    found = compare_numbers(RNG.normal(size=(4, 30, 1)), RNG.normal(size=(30, 1))).figures | {"unweighted": True}
+    lines = {one.get_label(): one.get_ydata() for one in calibration_page.draw_numbers(found).axes[0].lines}
+    assert list(lines["expected of 4 replicas"]) == found["expected_coverage"]
+    page = calibration_page.render_calibration(found)
+    share = found["expected_coverage"][LEVELS.index(0.68)]
+    assert f"{100 * share:.1f} %" in page and "of 30 validation targets" in page
+    assert calibration_page.UNWEIGHTED in page
+    assert calibration_page.UNWEIGHTED not in calibration_page.render_calibration(found | {"unweighted": False})
+
+
+def test_entropies_have_three_digits():
+    classes = compare_classes(np.full((2, 3, 2), 0.5), np.zeros(3, int)).figures | {"unweighted": False}
+    assert "0.693 nats" in calibration_page.render_calibration(classes)
 
 
 def test_numbers_are_those_of_a_loop():
@@ -96,14 +132,14 @@ def test_logits_and_probabilities_are_told_the_same():
     logits = RNG.normal(size=(4, 9, 3))
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     classes = RNG.integers(0, 3, size=9)
-    plain = compare_predictions(probabilities, classes, "sparse_categorical_crossentropy").figures
+    plain = compare_predictions(probabilities, classes, LossKind("sparse_categorical_crossentropy")).figures
     one_hot = np.eye(3)[classes]
     for found, targets, loss, is_logit in (
         (logits, classes[:, None], "sparse_categorical_crossentropy", True),
         (logits, one_hot, "categorical_crossentropy", True),
         (probabilities, one_hot, "categorical_focal_crossentropy", False),
     ):
-        same = compare_predictions(found, targets, loss, is_logit).figures
+        same = compare_predictions(found, targets, LossKind(loss, is_logit)).figures
         for name, values in plain.items():
             if name not in ("kind", "entropy_right", "entropy_wrong"):
                 np.testing.assert_allclose(same[name], values, rtol=1e-12, err_msg=name)
@@ -113,7 +149,7 @@ def test_logits_and_probabilities_are_told_the_same():
 def test_binary_outputs_are_two_classes_each(shape):
     found, targets = RNG.normal(size=(3, *shape)), RNG.integers(0, 2, size=shape)
     share = 1 / (1 + np.exp(-found))
-    figures = compare_predictions(found, targets.astype(np.float32), "binary_crossentropy", True).figures
+    figures = compare_predictions(found, targets.astype(np.float32), LossKind("binary_crossentropy", True)).figures
     right = (share.mean(axis=0) > 0.5) == targets
     assert figures["kind"] == "classes" and figures["samples"] == targets.size
     assert math.isclose(figures["accuracy_of_mean"], right.mean(), rel_tol=1e-12)
@@ -122,23 +158,29 @@ def test_binary_outputs_are_two_classes_each(shape):
 @pytest.mark.parametrize(
     ("targets", "loss", "said"),
     [
-        (np.zeros((5, 2)), "mean_squared_error", "are not as predictions"),
+        (np.zeros((4, 2)), "mean_squared_error", "are not as predictions"),
+        (np.full((5, 2), 0.5), "categorical_crossentropy", "rows are not one-hot"),
+        (np.ones((5, 2)), "categorical_crossentropy", "rows are not one-hot"),
         (np.ones((5, 1)), "hinge", "not of hinge"),
         (np.full((5, 1), 0.3), "binary_crossentropy", "classes, not shares"),
     ],
 )
 def test_what_cannot_be_compared_says_why(targets, loss, said):
-    calibration = compare_predictions(RNG.uniform(size=(2, 5, 1)), targets, loss)
+    calibration = compare_predictions(RNG.uniform(size=(2, 5, targets.shape[1])), targets, LossKind(loss))
     assert said in calibration.figures["n/a"] and calibration.values is None
 
 
 @pytest.mark.parametrize(
     ("loss", "wanted"),
     [
-        ("mse", ("mean_squared_error", False)),
-        (keras.losses.BinaryCrossentropy(from_logits=True), ("binary_crossentropy", True)),
-        ("sparse_categorical_crossentropy", ("sparse_categorical_crossentropy", False)),
-        (keras.losses.Hinge(), ("hinge", False)),
+        ("mse", LossKind("mean_squared_error")),
+        (keras.losses.BinaryCrossentropy(from_logits=True), LossKind("binary_crossentropy", True)),
+        ("sparse_categorical_crossentropy", LossKind("sparse_categorical_crossentropy")),
+        (
+            keras.losses.SparseCategoricalCrossentropy(ignore_class=-1),
+            LossKind("sparse_categorical_crossentropy", ignored=-1),
+        ),
+        (keras.losses.Hinge(), LossKind("hinge")),
     ],
 )
 def test_the_compiled_loss_is_found(loss, wanted):

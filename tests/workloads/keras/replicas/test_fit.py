@@ -71,7 +71,12 @@ def test_a_run_from_a_card_and_replicas_that_are_added(card, tmp_path):
     assert choices == [False, True]  # two replicas were trained before
     report = json.loads((whole / "report.json").read_text())
     assert report["replicas"]["total"] == 4 and report["monitored"] == "val_loss"
-    assert "Losses and metrics" in (whole / "report.html").read_text()
+    assert report["settings"] == {
+        "seed": 2, "data": "bootstrap", "epochs": 6, "batch": 16, "patience": 4, "learning_rate": pytest.approx(5e-3),
+        "loss_weight": None, "callbacks": 0,
+    }  # fmt: skip
+    text = (whole / "report.html").read_text()
+    assert "Losses and metrics" in text and "misses the validation targets by" in text
     assert "replica 3 is there already" in run("fit", card(), "-o", parts, "--replicas", "3-5", code=2)
     found = tfperf.load(whole)
     assert found.predict(nets.load()[0]).shape == (4, nets.SAMPLES, 1)

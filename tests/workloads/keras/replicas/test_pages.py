@@ -46,7 +46,7 @@ def test_outliers_are_named_and_replicas_that_broke_are_left_out():
     assert "<td>6</td><td>9</td><td>2</td>" in page and "500" not in page and "<td>1</td>" not in page
     nothing = losses_page.render_losses(make_outcome([np.nan, np.inf], broken=[1, 2]), "val_loss")
     assert "all replicas broke" in nothing
-    for some, said in (([1.0, 90.0], "none is called an outlier"), (range(20), "No replica lies apart")):
+    for some, said in (([1.0, 90.0], "none is called an outlier"), (range(20), "No replica is an outlier")):
         values, ids = np.array(some, float), np.arange(len(some))
         assert said in losses_page.render_outliers(ids, values, ids, "val_loss")
 

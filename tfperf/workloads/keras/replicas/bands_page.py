@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 
 from tfperf.arrays import Float64Array
 from tfperf.report.page import render_image, render_paragraph
-from tfperf.report.style import BAND, FAILED, MEAN, apply_style, make_axes_grid, to_png
+from tfperf.report.style import BAND, FAILED, LEGEND_ROOM, MEAN, apply_style, make_axes_grid, place_legend, to_png
 from tfperf.workloads.keras.replicas.calibration import MOST_SAMPLES, HeldClasses, HeldNumbers
 
 MOST_OUTPUTS = 4  # that are drawn
 MOST_BARS = 150
 FEW = 40  # replicas: below it 2.5 % of them are less than one
-SELECTED = "Samples that validate, of which also each replica's best epoch is chosen: on others, errors may be larger."
+SELECTED = "Validation samples; these samples also chose the best epochs, so the figures are optimistic."
 
 
 def render_bands(values: HeldNumbers | HeldClasses) -> str:
@@ -28,7 +28,7 @@ def render_bands(values: HeldNumbers | HeldClasses) -> str:
 
 
 CURVE = (
-    "Mean of the replicas (line), their central 68 % and 95 % (dark and light band), targets of samples that validate "
+    "Mean of the replicas (line), their central 68 % and 95 % (dark and light band), targets of validation samples "
     "(dots). The bands are of what replicas differ in; noise of the targets is not in them."
 )
 BANDS = (
@@ -54,7 +54,7 @@ def list_remarks(values: HeldNumbers) -> list[str]:
     if count > MOST_BARS:
         remarks.append(f"Left: {MOST_BARS} of {count} samples, evenly by their means.")
     if count == MOST_SAMPLES:
-        remarks.append(f"The first {MOST_SAMPLES} samples that validate.")
+        remarks.append(f"The first {MOST_SAMPLES} validation samples.")
     return remarks
 
 
@@ -63,12 +63,12 @@ def draw_curves(values: HeldNumbers) -> Figure:
     curve, inputs = values.curve, values.inputs
     assert curve is not None and inputs is not None
     count = min(MOST_OUTPUTS, values.mean.shape[1])
-    figure, axes = make_axes_grid(count, 1, width=11.0, height=3.2)
+    figure, axes = make_axes_grid(count, 1, width=11.0, height=3.2, right=LEGEND_ROOM)
     for output, axis in enumerate(axes):
         _draw_ribbon(axis, curve.inputs, curve.mean[:, output], curve.ends[..., output])
         axis.plot(inputs, values.targets[:, output], ".", color=FAILED, markersize=4, label="targets")
         axis.set_ylabel(_name_output(output, count))
-        axis.legend(loc="upper right")
+        place_legend(axis)
     axes[-1].set_xlabel("input")
     return figure
 
@@ -76,7 +76,7 @@ def draw_curves(values: HeldNumbers) -> Figure:
 def draw_bands(values: HeldNumbers) -> Figure:
     """A row for each output: targets against means with bars, and both by rank."""
     count = min(MOST_OUTPUTS, values.mean.shape[1])
-    figure, axes = make_axes_grid(count, 2, width=11.0, height=3.6)
+    figure, axes = make_axes_grid(count, 2, width=11.0, height=3.6, right=LEGEND_ROOM)
     for output in range(count):
         order = np.argsort(values.mean[:, output])
         mean, ends, targets = values.mean[order, output], values.ends[:, order, output], values.targets[order, output]
@@ -87,7 +87,7 @@ def draw_bands(values: HeldNumbers) -> Figure:
         right.plot(ranks, targets, ".", color=FAILED, markersize=4, label="targets")
         right.set_xlabel("sample, by growing mean")
         right.set_ylabel(_name_output(output, count))
-        right.legend(loc="upper left")
+        place_legend(right)
         axes[2 * output].set_ylabel(f"mean of the replicas{'' if count == 1 else f', output {output + 1}'}")
         axes[2 * output].set_xlabel("target")
     return figure
@@ -100,7 +100,8 @@ def _name_output(output: int, count: int) -> str:
 def _draw_bars(axis: Axes, mean: Float64Array, ends: Float64Array, targets: Float64Array) -> None:
     """Of samples by their means, at most MOST_BARS of them."""
     rows = np.unique(np.linspace(0, len(mean) - 1, min(MOST_BARS, len(mean))).round().astype(int))
-    limits = [float(one) for one in (targets[rows].min(), targets[rows].max())]
+    rows = rows[np.isfinite(targets[rows])]
+    limits = [float(one) for one in (targets[rows].min(), targets[rows].max())] if len(rows) else []
     axis.plot(limits, limits, color=FAILED, linestyle="--")
     for low, high, width in ((ends[0], ends[3], 0.6), (ends[1], ends[2], 2.2)):
         axis.vlines(targets[rows], low[rows], high[rows], color=BAND, linewidth=width)
@@ -116,7 +117,7 @@ def _draw_ribbon(axis: Axes, x: Float64Array, mean: Float64Array, ends: Float64A
 
 def draw_entropies(values: HeldClasses) -> Figure:
     """Histograms of the right and of the wrong."""
-    figure, axes = make_axes_grid(1, 1, width=7.0, height=3.2, left=0.75)
+    figure, axes = make_axes_grid(1, 1, width=8.0, height=3.2, left=0.75, right=LEGEND_ROOM)
     (axis,) = axes
     edges = np.linspace(0, math.log(values.classes), 16).tolist()
     for chosen, colour, label in ((values.is_right, MEAN, "right"), (~values.is_right, FAILED, "wrong")):
@@ -127,5 +128,5 @@ def draw_entropies(values: HeldClasses) -> Figure:
             axis.hist(some, edges, weights=shares, color=colour, alpha=0.55, label=told)
     axis.set_xlabel(f"entropy, nats (at most ln {values.classes} = {math.log(values.classes):.3g})")
     axis.set_ylabel("share")
-    axis.legend(loc="upper right")
+    place_legend(axis)
     return figure

@@ -32,6 +32,7 @@ from tfperf.workloads.keras.replicas.members import Members
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 from tfperf.workloads.keras.replicas.page import render_report
 from tfperf.workloads.keras.replicas.result import EnsembleResult
+from tfperf.workloads.keras.replicas.settings import describe_settings
 from tfperf.workloads.keras.replicas.training import TrainedMembers, describe_progress, train_members
 from tfperf.workloads.keras.stacked.stack import list_refusals
 from tfperf.workloads.replica_chunks import ReplicaChunk, ReplicaPart, refuse_missing_chunks
@@ -166,7 +167,10 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
                 "by_status": {name: table.status.count(name) for name in outcomes.STATUSES if name in table.status},
             },
             "monitored": monitored, "best": _describe_values(best[good & np.isfinite(best)]),
-            "epochs": _describe_values(table.stop_epoch[good]), "steps_per_epoch": self.template.epoch,
+            "settings": describe_settings(self.card, self.template),
+            "epochs": _describe_values(table.stop_epoch[good]),
+            "stop_epochs": _describe_values(table.stop_epoch[np.array(table.status) == outcomes.STOPPED]),
+            "steps_per_epoch": self.template.epoch,
             "parameters": count_parameters(self.template.model), "samples": self.data.count,
             "batch": self.template.batch, "choices": parts[-1].choices, "not_stacked": self.reasons,
             "ms_per_step": compute_quartiles(self.seconds_per_step),

@@ -28,7 +28,7 @@ def find_outliers(values: Float64Array) -> BoolMask:
 
 
 def render_losses(found: EnsembleOutcome, monitored: str) -> str:
-    """A plot of the losses, ascending, and a table of those that lie apart."""
+    """A plot of the losses, ascending, and a table of the outliers."""
     best = found.find_best(monitored)
     good = found.replicas.is_usable & np.isfinite(best)
     if not good.any():
@@ -40,28 +40,28 @@ def render_losses(found: EnsembleOutcome, monitored: str) -> str:
 
 
 def render_outliers(ids: Int64Array, losses: Float64Array, epochs: Int64Array, monitored: str) -> str:
-    """The replicas that lie apart, the furthest first, or that there are none."""
+    """The outliers, the furthest first, or that there are none."""
     apart = find_outliers(losses)
     if len(ids) < FEWEST:
         return render_paragraph(f"Of fewer than {FEWEST} replicas none is called an outlier.")
     if not apart.any():
-        return render_paragraph("No replica lies apart from the others.")
+        return render_paragraph("No replica is an outlier.")
     order = [i for i in np.argsort(-np.abs(losses - np.median(losses)), kind="stable") if apart[i]]
     rows = [(str(ids[i]), format_figure(losses[i]), str(epochs[i])) for i in order]
     left = len(rows) - MOST_NAMED
-    table = render_table(("replica that lies apart", f"best {monitored}", "epoch"), rows[:MOST_NAMED])
+    table = render_table(("outlier", f"best {monitored}", "epoch"), rows[:MOST_NAMED])
     return table + (render_paragraph(f"and {left} more") if left > 0 else "")
 
 
 CAPTION = (
-    "The best loss of each replica that did not break, in ascending order; dashed: median and quartiles. Named are "
-    "replicas that lie further than 1.5 times the distance of the quartiles from these (Tukey), as 0.7 % of many "
-    "normal values do, and more of few."
+    "The best loss of each replica that did not break, in ascending order; dashed: median and quartiles. Outliers, "
+    "with their numbers: outside 1.5 times the interquartile range (Tukey), as 0.7 % of many normal values are, "
+    "and more of few."
 )
 
 
 def draw_losses(ids: Int64Array, losses: Float64Array, apart: BoolMask, monitored: str) -> Figure:
-    """Ascending losses; of those that lie apart the furthest are named."""
+    """Ascending losses; of the outliers the furthest are named."""
     figure, axes = make_axes_grid(1, 1, width=11.0, height=2.6)
     (axis,) = axes
     order = np.argsort(losses, kind="stable")
@@ -77,6 +77,6 @@ def draw_losses(ids: Int64Array, losses: Float64Array, apart: BoolMask, monitore
             axis.annotate(
                 str(ids[i]), (rank, losses[i]), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=8
             )
-    axis.set_xlabel("replicas, by their loss")
+    axis.set_xlabel("rank by loss")
     axis.set_ylabel(escape_math(f"best {monitored}"))
     return figure

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfperf.arrays import ArraysByName
+from tfperf.arrays import AnyArray, ArraysByName
 from tfperf.errors import UserError
 from tfperf.sources.samples import make_samples
 from tfperf.sources.user_errors import run_user_code
@@ -25,12 +25,26 @@ def predict_replicas(model: keras.Model, weights: ArraysByName, x: Any, batch_si
     """
     if batch_size < 1:
         raise UserError(f"predict: got batch_size={batch_size}; must be at least 1")
-    samples = make_samples((x,), "predict: x")
-    batches = [samples.select(slice(i, i + batch_size)).data[0] for i in range(0, len(samples), batch_size)]
-    batches = [keras.tree.map_structure(_to_tensor, batch) for batch in batches]
+    batches = _make_batches(x, batch_size)
     predict = _predict_one_by_one if list_reasons(model) else _predict_stacked
     found: Nest = run_user_code(partial(predict, model, [*weights.values()], batches), "model: predicting", None)
     return found
+
+
+def find_mask(model: keras.Model, x: Any, batch_size: int) -> AnyArray | None:
+    """Where a model's one output counts, by the mask that Keras' losses take with it (N, ...); None: it has no mask."""
+
+    def call() -> list[Any]:
+        return [getattr(model(batch, training=False), "_keras_mask", None) for batch in _make_batches(x, batch_size)]
+
+    masks = run_user_code(call, "model: predicting", None)
+    return None if masks[0] is None else np.concatenate([np.asarray(mask, bool) for mask in masks])
+
+
+def _make_batches(x: Any, batch_size: int) -> list[Nest]:
+    samples = make_samples((x,), "predict: x")
+    batches = [samples.select(slice(i, i + batch_size)).data[0] for i in range(0, len(samples), batch_size)]
+    return [keras.tree.map_structure(_to_tensor, batch) for batch in batches]
 
 
 def _predict_stacked(model: keras.Model, weights: Sequence[Any], batches: Sequence[Nest]) -> Nest:
