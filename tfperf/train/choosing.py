@@ -20,9 +20,10 @@ from tfperf.train.shards import run_parallel
 LOGGER = logging.getLogger(__name__)
 TIMING_SECONDS = 0.3  # of steps, for each candidate and repeat
 REPEATS = 3
-COMPILE_SECONDS = 4.0  # that XLA takes for the steps of a stack at least; without it a first step takes a tenth
+COMPILE_SECONDS = 4.0  # that XLA takes for the steps of a stack at least, and as many times the first step without it:
+COMPILE_RATIO = 2.0
 # what a candidate may save at most, of the seconds of all steps: it is tried where that is more than a timing took
-FORM_GAIN, LAYOUT_GAIN = 0.5, 0.1
+FORM_GAIN, LAYOUT_GAIN, XLA_GAIN = 0.5, 0.1, 0.75
 BEHIND = 1.5  # a form that takes so many times longer without XLA is not compiled with it
 GLANCE_SECONDS = 0.05  # of steps, once, where there is nothing to choose but the steps per call
 BUDGET_SECONDS = 30.0  # for all timings: a candidate that may go beyond is not tried
@@ -106,6 +107,12 @@ class _CandidateSearch:
         affordable = time.perf_counter() - self.began + self.dearest <= BUDGET_SECONDS
         return affordable and gain * self.seconds > self.dearest
 
+    def can_pay_compilation(self) -> bool:
+        """Whether XLA is worth compiling the best candidate for, by what its graph took to be made."""
+        assert self.best is not None
+        expected = max(COMPILE_SECONDS, COMPILE_RATIO * self.best[0].compile_seconds)
+        return XLA_GAIN * self.seconds > expected
+
     @property
     def seconds(self) -> float:
         """That all steps take with the best candidate."""
@@ -185,7 +192,7 @@ def choose(ensemble: Ensemble, forms: Forms, cores: Cores, show_stage: ShowStage
         _try_forms(search, forms, forms.names, settings.xla)
     else:
         _try_forms(search, forms, forms.names, False)
-        if search.seconds > COMPILE_SECONDS:
+        if search.can_pay_compilation():
             ms = {t.form: t.ms_of_all for t in search.found}
             least = min(ms.values())
             near = [name for name in sorted(ms, key=ms.__getitem__) if ms[name] <= BEHIND * least]
