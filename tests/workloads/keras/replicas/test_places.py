@@ -74,8 +74,8 @@ def test_one_hot_rows_are_asked_for_where_they_count():
     found = RNG.uniform(size=(2, 4, 3))
     rows = np.eye(3)[[0, 1, 2, 0]]
     rows[3] = 0  # padding
-    loss, counted = LossKind("categorical_crossentropy"), [np.array([True, True, True, False])]
-    assert compare_predictions(found, rows, loss, counted).figures["samples"] == 3
+    loss, masks = LossKind("categorical_crossentropy"), [np.array([True, True, True, False])]
+    assert compare_predictions(found, rows, loss, masks).figures["samples"] == 3
     assert "one-hot" in compare_predictions(found, rows, loss).figures["n/a"]
 
 

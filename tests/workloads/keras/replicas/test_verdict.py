@@ -131,7 +131,7 @@ def test_curves_are_marked_from_where_fewer_than_half_are_left():
     with apply_style():
         (axis,) = page.draw_curves({"loss": losses}).axes
     (mark,) = (one for one in axis.lines if one.get_label() == "fewer than half left")
-    assert list(mark.get_xdata()) == [3.5, 3.5]
+    np.testing.assert_array_equal(mark.get_xdata(), [3.5, 3.5])
     assert page.find_last_of_half(np.ones((5, 4))) is None and page.find_last_of_half(None) is None
     assert len(page.draw_curves({"loss": np.ones((5, 4))}).axes[0].lines) == 1
     legend = axis.get_legend()

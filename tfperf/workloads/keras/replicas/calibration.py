@@ -11,7 +11,7 @@ from scipy.special import expit, softmax
 from tfperf.arrays import AnyArray, ArraysByName, BoolMask, Float64Array
 from tfperf.sources.samples import Samples
 from tfperf.workloads.keras.replicas.expected_coverage import compute_expected_coverage
-from tfperf.workloads.keras.replicas.places import combine_places, find_counted, find_weights, weighs_unevenly
+from tfperf.workloads.keras.replicas.places import combine_places, find_masks, find_weights, has_uneven_weights
 from tfperf.workloads.keras.replicas.predicting import predict_replicas
 
 MOST_SAMPLES = 2000  # that are looked at
@@ -90,10 +90,10 @@ def compare_with_targets(model: keras.Model, weights: ArraysByName, samples: Sam
     found = None if keras.tree.is_nested(targets) else predict_replicas(model, weights, x, BATCH)
     if found is None or keras.tree.is_nested(found):
         return Calibration({"n/a": "told of models with one output"})
-    counted = find_counted(model, some, BATCH)
-    calibration = compare_predictions(np.asarray(found, np.float64), np.asarray(targets), find_loss(model), counted)
+    masks = find_masks(model, some, BATCH)
+    calibration = compare_predictions(np.asarray(found, np.float64), np.asarray(targets), find_loss(model), masks)
     if "n/a" not in calibration.figures:
-        calibration.figures["unweighted"] = weighs_unevenly(find_weights(some))
+        calibration.figures["unweighted"] = has_uneven_weights(find_weights(some))
     if not isinstance(calibration.values, HeldNumbers):
         return calibration
     return replace(calibration, values=_add_curve(model, weights, x, calibration.values))
@@ -125,11 +125,11 @@ def find_loss(model: keras.Model) -> LossKind:
 
 
 def compare_predictions(
-    found: Float64Array, targets: AnyArray, loss: LossKind, counted: Sequence[AnyArray] = ()
+    found: Float64Array, targets: AnyArray, loss: LossKind, masks: Sequence[AnyArray] = ()
 ) -> Calibration:
     """Of predictions (R, N, ...) and targets; loss: by which they were trained.
 
-    counted: masks (N, ...) of what is compared, true where all of them are. A place is a class, or else a number.
+    masks: (N, ...) of what is compared, true where all of them are. A place is a class, or else a number.
     """
     if loss.name in OTHERS:
         return Calibration({"n/a": f"told of losses of numbers or of probabilities, not of {loss.name}"})
@@ -138,11 +138,11 @@ def compare_predictions(
         return Calibration({"n/a": f"targets {targets.shape} are not as predictions {found.shape[1:]}"})
     targets = targets.reshape(shape)
     if loss.name in SPARSE and loss.ignored is not None:
-        counted = (*counted, targets != loss.ignored)
+        masks = (*masks, targets != loss.ignored)
     try:
-        places = combine_places(counted, shape[:-1] if loss.name in CATEGORICAL else shape)
+        places = combine_places(masks, shape[:-1] if loss.name in CATEGORICAL else shape)
     except ValueError:
-        shapes = ", ".join(str(one.shape) for one in counted)
+        shapes = ", ".join(str(one.shape) for one in masks)
         return Calibration({"n/a": f"the mask or sample weights, {shapes}, are not as predictions {found.shape[1:]}"})
     if not places.any():
         return Calibration({"n/a": "all targets are masked, ignored or of weight zero"})

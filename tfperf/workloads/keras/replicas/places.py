@@ -17,19 +17,19 @@ def find_weights(samples: Samples) -> AnyArray | None:
     return np.asarray(found[0]) if len(found) == 1 else None
 
 
-def find_counted(model: keras.Model, samples: Samples, batch_size: int) -> list[AnyArray]:
+def find_masks(model: keras.Model, samples: Samples, batch_size: int) -> list[AnyArray]:
     """What excludes places, true where they count: the mask of the model's output, and weights of zero; (N, ...)."""
     mask: Any = find_mask(model, samples.data[0], batch_size)
     weights = find_weights(samples)
     return [one for one in (mask, None if weights is None else weights != 0) if one is not None]
 
 
-def weighs_unevenly(weights: AnyArray | None) -> bool:
+def has_uneven_weights(weights: AnyArray | None) -> bool:
     """Whether weights differ beside those that are zero."""
     return weights is not None and len(np.unique(weights[weights != 0])) > 1
 
 
-def combine_places(counted: Sequence[AnyArray], shape: tuple[int, ...]) -> BoolMask:
+def combine_places(masks: Sequence[AnyArray], shape: tuple[int, ...]) -> BoolMask:
     """True where all of them count, at each place (N, ...) of this shape.
 
     One of fewer axes is of all places along the missing last ones. Raises: ValueError where one does not fit.
@@ -38,7 +38,7 @@ def combine_places(counted: Sequence[AnyArray], shape: tuple[int, ...]) -> BoolM
     array([3, 0])
     """
     found = np.ones(shape, bool)
-    for one in counted:
+    for one in masks:
         while one.ndim > len(shape) and one.shape[-1] == 1:
             one = one[..., 0]
         found &= np.broadcast_to(one.reshape(one.shape + (1,) * (len(shape) - one.ndim)), shape).astype(bool)
