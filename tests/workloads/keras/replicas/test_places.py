@@ -94,6 +94,8 @@ def test_samples_of_weight_zero_do_not_count_and_other_weights_are_told(shape):
     assert found.figures["rms_error_of_constant"] ** 2 == pytest.approx((constant**2).mean(), rel=1e-5)
     assert isinstance(found.values, HeldNumbers) and np.isnan(found.values.targets[::3]).all()
     assert "base64" in bands_page.render_bands(found.values)
+    diagonal, means = bands_page.draw_bands(found.values).axes[0].lines
+    assert np.isfinite(diagonal.get_xdata()).all() and len(np.asarray(means.get_xdata())) == 20
     assert "weight zero" in compare(model, x, y, 0 * weights).figures["n/a"]
 
 
