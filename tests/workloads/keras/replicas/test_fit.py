@@ -65,11 +65,17 @@ def test_a_run_from_a_card_and_replicas_that_are_added(card, tmp_path):
     said = run("fit", card(), "-o", whole)
     assert "replicas: 4 of 4 usable" in said and "form: lanes, graph" in said
     run("fit", card(), "-o", parts, "--replicas", "2")
+    first = json.loads((parts / "report.json").read_text())["seconds"]
     run("fit", card(), "-o", parts, "--replicas", "3-4")
     same(whole, parts)
     choices = [part["choices"]["cached"] for part in json.loads((parts / "run.json").read_text())["parts"]]
     assert choices == [False, True]  # two replicas were trained before
+    added = json.loads((parts / "report.json").read_text())
+    assert [one["replicas"] for one in added["parts"]] == [[1, 2], [3, 4]] and added["ms_per_step"]["median"] is None
+    assert all(one["ms_per_step"]["median"] > 0 and one["resumed_from_steps"] == [] for one in added["parts"])
+    assert added["seconds"]["total"] > first["total"] and added["seconds"]["build"] > first["build"]
     report = json.loads((whole / "report.json").read_text())
+    assert report["ms_per_step"] == report["parts"][0]["ms_per_step"] and len(report["parts"]) == 1
     assert report["replicas"]["total"] == 4 and report["monitored"] == "val_loss"
     assert "Losses and metrics" in (whole / "report.html").read_text()
     assert "replica 3 is there already" in run("fit", card(), "-o", parts, "--replicas", "3-5", code=2)
