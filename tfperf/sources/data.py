@@ -57,7 +57,11 @@ def open_data(found: Any, what: str, draw_order: DrawOrder) -> Data:
     if is_data_loader(found):
         return DataLoaderStream(found, what)
     if isinstance(found, tuple) and any(map(_is_dataset, found)):
-        raise UserError(f"{what}: returned several datasets; must return one; name another under data.validation")
+        if all(map(_is_dataset, found)):
+            raise UserError(f"{what}: returned several datasets; must return one; name another under data.validation")
+        raise UserError(
+            f"{what}: a dataset beside something else; must be alone: its elements are (x, y), y is left out"
+        )
     if _is_iterable(found):
         return GeneratorStream(found, what)
     return make_samples(found, what)

@@ -147,7 +147,7 @@ def test_from_python_with_predictions_and_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"model": nets.build_seeded}, "ensemble.same_start: true"),
+        ({"model": nets.build_seeded}, "keras.utils.set_random_seed.*allow it by same_start=True"),
         ({"data": np.ones((2, 9), bool)}, r"bool of shape \(3, 72\)"),
         ({"data": np.arange(3 * 72).reshape(3, 72) % 5 > 0}, "must select as many for each replica"),
         ({"data": "jackknife"}, "must be all, bootstrap or a mapping"),

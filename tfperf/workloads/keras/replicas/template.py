@@ -102,6 +102,6 @@ def refuse_equal_starts(starts: Sequence[ArraysByName], template: ModelTemplate)
     if template.start_alike(*starts[:2]):
         raise CardError(
             "model: all replicas would begin with equal weights: they come from a file, a model that is built already, "
-            "or initializers with a seed; give a function that builds it and leaves seeds out, or allow it by "
-            "ensemble.same_start: true"
+            "initializers with a seed, or a builder that calls keras.utils.set_random_seed; give a function that "
+            "builds it and leaves seeds out, or allow it by ensemble.same_start: true"
         )
