@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,7 +22,7 @@ def build_open():
 
 
 def build_of(units):
-    return nets.build_linear(units)
+    return keras.Sequential([keras.Input((3,)), keras.layers.Dense(units)])
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def build_of(units):
         ({"data": "boostrap"}, "ensemble.data: got .*boostrap.*must be all, bootstrap or"),
         ({"form": "stack"}, "engine.form: got 'stack'; allowed: auto, lanes, stacked"),
         ({"patience": -1}, "ensemble.patience: got -1"),
-        ({"learning_rate": [0.1, 0.2]}, "ensemble.learning_rate: got \[0.1, 0.2\]; must have as many values"),
+        ({"learning_rate": [0.1, 0.2]}, r"ensemble.learning_rate: got \[0.1, 0.2\]; must have as many values"),
     ],
 )
 def test_settings_of_an_ensemble_are_refused_at_the_call(settings, said):
@@ -55,7 +56,7 @@ def test_that_needs_no_tensorflow():
     ],
 )  # fmt: skip
 def test_names_of_keras_are_told_apart(name, meant):
-    setup = tfperf.ensemble(nets.build_linear, replicas=3)
+    setup: Any = tfperf.ensemble(nets.build_linear, replicas=3)
     with pytest.raises(TypeError, match=f"argument '{name}'; write .*{meant}"):
         setup.fit(*nets.load(), epochs=1, **{name: 1})
 

@@ -38,18 +38,18 @@ def explain_for_python(objects: bool = True) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        error.faults = tuple(reword(fault, objects) for fault in error.faults)
+        error.faults = tuple(replace_names(fault, objects) for fault in error.faults)
         error.args = ("\n".join(error.faults),)
         raise
     except Interrupted as stop:
-        stop.args = (reword(str(stop), objects),)
+        stop.args = (replace_names(str(stop), objects),)
         raise
 
 
-def reword(text: str, objects: bool) -> str:
+def replace_names(text: str, objects: bool) -> str:
     """A message for a Python program.
 
-    >>> reword("runs/a: holds a run; --resume goes on with it", objects=False)
+    >>> replace_names("runs/a: holds a run; --resume goes on with it", objects=False)
     'runs/a: holds a run; resume=True goes on with it'
     """
     for before, after in (*FLAGS, *(OF_OBJECTS if objects else ())):

@@ -79,6 +79,8 @@ def test_a_run_from_a_card_and_replicas_that_are_added(card, tmp_path):
     assert report["replicas"]["total"] == 4 and report["monitored"] == "val_loss"
     assert "Losses and metrics" in (whole / "report.html").read_text()
     assert "replica 3 is there already" in run("fit", card(), "-o", parts, "--replicas", "3-5", code=2)
+    said = run("predict", whole, "-o", tmp_path / "rows", code=2)
+    assert f"to predict with an ensemble use tfperf.load('{whole}').predict(x)" in said
     found = tfperf.load(whole)
     assert found.predict(nets.load()[0]).shape == (4, nets.SAMPLES, 1)
 
@@ -173,10 +175,14 @@ def test_equal_starts_are_allowed_where_they_are_wanted():
 
 
 def test_studies_of_steps_take_no_replicas(card, tmp_path):
-    assert "leave replicas out" in run("profile", card(), "-o", tmp_path / "profile", code=2)
-    for more in ((), ("--static",)):
-        assert "leave replicas out" in run("memory", card(), "-o", tmp_path / "memory", *more, code=2)
-    assert not (tmp_path / "memory").exists()
+    """They say so before anything is begun."""
+    for verb, more in (("profile", ()), ("input", ()), ("memory", ()), ("memory", ("--static",))):
+        said = run(verb, card(), "-o", tmp_path / verb, *more, code=2)
+        assert f"`tfperf {verb}` looks at one model; the card trains 4 copies: add" in said and "[0/" not in said
+        assert not (tmp_path / verb).exists() or verb == "profile"
+    single = [part for one in ("replicas=null", "ensemble={}", "engine.form=auto") for part in ("--set", one)]
+    assert f"add {' '.join(single)}" in said
+    run("check", card(), *single)
     assert "profile: got a mapping; must be left out" in run("check", card(), "--set", "profile.steps=20", code=2)
 
 

@@ -181,13 +181,17 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
 
     def make_finished(self) -> FinishedFit:
         """The record, which is complete where no replica has failed."""
-        result = EnsembleResult(self.found, self.run.path, self.template.model)
+        result = self._make_result(self.found)
         return FinishedFit(result, self.found.summary, not self.found.summary["replicas"]["failed"])
 
     def read_finished(self) -> FinishedFit:
         """The record from the disk."""
         found = outcomes.read(self.run.path / RESULTS, self.run.loaded_state.identity)
-        return FinishedFit(EnsembleResult(found, self.run.path, self.template.model), found.summary)
+        return FinishedFit(self._make_result(found), found.summary)
+
+    def _make_result(self, found: EnsembleOutcome) -> EnsembleResult:
+        build = self._make_members(self._ids[:1], [0]).keep_builder(self.template)
+        return EnsembleResult(found, self.run.path, self.template.model, build=build)
 
 
 def _list_unkept(data: TrainingData) -> list[str]:

@@ -79,9 +79,12 @@ class ModelTemplate(Template):
     def build_like(self, model: keras.Model) -> keras.Model:
         """A replica's model, built for the template's batches, where it was not yet."""
         if not model.built or len(model.variables) != len(self.of_model):
-            rows = tf.range(self.batch)
-            model._symbolic_build(data_batch=select_batch(self.training, rows))
+            model._symbolic_build(data_batch=self.take_batch())
         return model
+
+    def take_batch(self) -> Any:
+        """The first samples, as many as a step takes."""
+        return select_batch(self.training, tf.range(self.batch))
 
     def find_learning_rate(self) -> str | None:
         """The name of the optimizer's rate; None where it has a schedule, or none."""
