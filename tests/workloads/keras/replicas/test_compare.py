@@ -146,6 +146,12 @@ def test_replicas_of_other_data_are_not_paired(tmp_path, losses, key):
     assert printed.startswith("warning: the data are others")
 
 
+def test_a_stream_with_other_arguments_is_other_data(tmp_path, losses):
+    before, now = make_run(tmp_path / "a", losses), make_run(tmp_path / "b", losses)
+    (now / "card.yaml").write_text(CARD.replace("{build: 'm:l'}", "{build: 'm:l', arguments: {size: 3}}"))
+    assert "the data are others" in compare(before, now)[1][0]
+
+
 def test_replicas_of_another_model_are_paired(tmp_path, losses):
     same = {"the arrays of data": "0" * 64}
     before = make_run(tmp_path / "a", losses, data={**same, "model.build": "0" * 64, "data.build": "0" * 64})

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from tfperf.arrays import Float64Array, Indices
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.confidence import (
     ConfidenceInterval,
     estimate_pseudomedian,
@@ -18,8 +18,10 @@ from tfperf.measure.confidence import (
 )
 from tfperf.report.compare import Change
 from tfperf.report.compare_reports import IGNORE_EXTRA, NOTE_OF_TIMES, StepQuartiles, compare_times, read_report
-from tfperf.results.contents import RESULTS
+from tfperf.results.contents import CARD, RESULTS
+from tfperf.results.reading import read_text
 from tfperf.results.rundir import load_state
+from tfperf.runcard.tree import parse_plain
 from tfperf.workloads.keras.replicas import outcome as outcomes
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 from tfperf.workloads.replica_chunks import ReplicaChunk
@@ -53,7 +55,7 @@ class _EnsembleRun:
 
     report: _EnsembleReport
     outcome: EnsembleOutcome
-    data: Mapping[str, str]  # sha256 of what it is
+    data: Mapping[str, Any]  # what tells it from others
     parts: list[int]  # replicas that were trained together, of each part
 
     def read_best(self, name: str) -> Float64Array:
@@ -103,14 +105,21 @@ def _read_run(folder: Path) -> _EnsembleRun:
     """A finished run. Raises: RunDirectoryError."""
     report, outcome = read_report(folder, _EnsembleReport), outcomes.read(folder / RESULTS)
     state = load_state(folder, ReplicaChunk)
-    return _EnsembleRun(report, outcome, _select_data(state.inputs), [len(part.own.ids) for part in state.parts])
+    return _EnsembleRun(
+        report, outcome, _select_data(folder, state.inputs), [len(part.own.ids) for part in state.parts]
+    )
 
 
-def _select_data(inputs: Mapping[str, str]) -> Mapping[str, str]:
-    """What tells data apart: the digest of arrays, else those of the files that streams are made by or of."""
+def _select_data(folder: Path, inputs: Mapping[str, str]) -> Mapping[str, Any]:
+    """What tells data apart: the digest of arrays, else the function that makes a stream, and its files."""
     if ARRAYS in inputs:
         return {ARRAYS: inputs[ARRAYS]}
-    return {key: value for key, value in inputs.items() if key.startswith("data.")}
+    files = {key: value for key, value in inputs.items() if key.startswith("data.")}
+    try:
+        source = parse_plain(read_text(folder / CARD))["data"]
+        return {**files, "function": source.get("build", "").rpartition(":")[2], "arguments": source.get("arguments")}
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, CardError):
+        return files  # a damaged card is told by what compares cards
 
 
 def _set_side_by_side(a: _EnsembleRun, b: _EnsembleRun) -> Iterator[Change]:
