@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,39 @@ def test_elsewhere_it_raises_at_once():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(30)
     assert stop.value.exit_code == 143 and not isinstance(stop.value, Exception)
+
+
+class Dropping:
+    """Its end is where Python drops what is raised."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):  # in which the handler runs
+            pass
+
+
+def test_a_signal_within_del_is_raised_soon_after():
+    begun = time.monotonic()
+    with pytest.raises(Interrupted, match="stopped by signal 15"), Signals().listen():
+        Dropping()
+        time.sleep(30)
+    assert time.monotonic() - begun < 15
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("defers", [True, False])
+def test_a_signal_that_was_swallowed_ends_the_work_later(defers):
+    """As by native code that calls back: the next patient block does not begin, at the latest the end tells."""
+    reached = []
+    with pytest.raises(Interrupted, match="stopped by signal 15"), Signals().listen() as signals:
+        with suppress(Interrupted):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.1)
+        reached.append("after")
+        if defers:
+            with signals.defer():
+                reached.append("within")
+    assert reached == ["after"]
 
 
 def test_the_end_of_a_terminal_spares_who_was_started_by_nohup():

@@ -7,13 +7,15 @@ where that takes too long: everything on the disk is whole at any moment, as it 
 import logging
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from tfperf.errors import SIGNALLED, Interrupted
 
@@ -21,6 +23,7 @@ LOGGER = logging.getLogger(__name__)
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_SECONDS = 2.5  # for the main thread to come back and end in order
 POLL_SECONDS = 0.05
+AGAIN_SECONDS = 0.02  # after an error that Python dropped
 _listening: list["Signals"] = []  # the innermost last
 
 
@@ -28,20 +31,41 @@ _listening: list["Signals"] = []  # the innermost last
 class Signals:
     """The first signal asks for the end, the second acts as if nobody listened.
 
-    Within `defer` the first one is only noted: who is there looks at `received`. Elsewhere it raises Interrupted.
+    Within `defer` the first one is only noted: who is there looks at `received`. Elsewhere it raises Interrupted. Where
+    Python drops that, since it came while a `__del__` ran, it is raised again soon after; where native code drops it,
+    by the next `defer`, at the latest at the end of `listen`.
     """
 
     received: int | None = None
     advice: str = ""  # what can be done afterwards, for the message
     _deferrals: int = 0
     _before: dict[int, object] = field(default_factory=dict)
+    _was_raised: bool = False
+    _again: threading.Timer | None = None
+    _hook_before: Callable[["sys.UnraisableHookArgs"], Any] = sys.__unraisablehook__
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         self.received = number
         self._restore()  # first: a second signal ends whatever hangs here
         LOGGER.info("signal %d came", number)
         if not self._deferrals:
+            self._was_raised = True
             self.stop_if_asked()
+
+    def _take_dropped(self, dropped: "sys.UnraisableHookArgs") -> None:
+        """Let the signal come once more, where Python drops what was raised for it: here that would be dropped, too."""
+        if not isinstance(dropped.exc_value, Interrupted) or self.received is None:
+            self._hook_before(dropped)
+            return
+        self._before[self.received] = signal.signal(self.received, self._handle)
+        main = threading.main_thread().ident
+        self._again = threading.Timer(AGAIN_SECONDS, signal.pthread_kill, [main, self.received])
+        self._again.daemon = True
+        self._again.start()
+
+    def _forget_dropped(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
 
     def _restore(self) -> None:
         for number, handler in self._before.items():
@@ -51,11 +75,14 @@ class Signals:
     def stop_if_asked(self, step: int | None = None) -> None:
         """Raise Interrupted where a signal came; `step`: of the training, for the message."""
         if self.received is not None:
+            self._forget_dropped()
             raise Interrupted(self.received, step, self.advice)
 
     @contextmanager
     def defer(self) -> Iterator[None]:
-        """Let the block come to its end whatever signal comes."""
+        """Let the block come to its end whatever signal comes. Raises: Interrupted where one before was dropped."""
+        if self._was_raised and not self._deferrals:
+            self.stop_if_asked()
         self._deferrals += 1
         try:
             yield
@@ -74,12 +101,19 @@ class Signals:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._handle)
         _listening.append(self)
+        if main:
+            self._hook_before, sys.unraisablehook = sys.unraisablehook, self._take_dropped
         if strict and main:
             _start_watch()
         try:
             yield self
+            if self._was_raised:
+                self.stop_if_asked()
         finally:
             _listening.remove(self)
+            self._forget_dropped()
+            if main:
+                sys.unraisablehook = self._hook_before
             self._restore()
 
 

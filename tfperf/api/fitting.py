@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfperf.api.given_cards import refuse_output
+from tfperf.api.wording import explain_for_python, make_options, refuse_unknown
+from tfperf.console.words import show_text
 from tfperf.errors import CardError
+from tfperf.results.contents import PAGE
 from tfperf.runs.fit import fit as fit_card
 from tfperf.study.input_choice import settle_card
 from tfperf.workloads.cards import resolve_card
@@ -30,8 +33,13 @@ def fit(
     seed: int | None = None,
     keys: Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
+    resume: bool = False,
+    force: bool = False,
+    retry_failed: bool = False,
+    replicas: int | str | None = None,
     options: Options | None = None,
     quiet: bool = True,
+    **unknown: Any,
 ) -> Any:
     """Train a model, or carry out a card, and return the record of what was found.
 
@@ -46,10 +54,12 @@ def fit(
         result = tfperf.fit(build_model, load_data, "runs/mine", epochs=20, keys={"engine.xla": False})
         result = tfperf.fit("card.yaml", "runs/mine")
 
-    With Options(resume=True) a run goes on where it was, and one that is finished is returned as it is. Raises:
-    UserError for a faulty card, model, data or directory; Interrupted when a signal stopped the training after a
-    checkpoint.
+    resume: go on with the run that was stopped in `output`; a finished one is returned as it is. force: begin again
+    where a run is. replicas: of a card that has some, add these; retry_failed: train those that broke once more.
+    Raises: UserError for a faulty card, model, data or directory; Interrupted when a signal stopped the training after
+    a checkpoint; TypeError for arguments that there are not, with those that are meant.
     """
+    refuse_unknown("fit", unknown)
     refuse_output(output)
     settings = {
         "epochs": epochs, "steps": steps, "steps_per_epoch": steps_per_epoch, "batch": batch,
@@ -57,14 +67,17 @@ def fit(
         "seed": seed,
     }  # fmt: skip
     is_model = data is not None or (callable(model) and not isinstance(model, type))
-    if is_card(model) or not is_model:
-        refuse_settings(settings, keys)
-        return _fit_card(resolve_card(model, overrides), _take_output(data, output), options, quiet)
-    if overrides:
-        raise CardError("overrides: are of a card's file; name keys={...} for a model")
-    if data is None:
-        raise CardError("data: missing; must be arrays, a dataset, a function that returns one of these, or a file")
-    return _fit_model(model, data, output, settings, keys or {}, options, quiet)
+    of_card = is_card(model) or not is_model
+    with explain_for_python(objects=not of_card):
+        options = make_options(options, resume, force, retry_failed, replicas)
+        if of_card:
+            refuse_settings(settings, keys)
+            return _fit_card(resolve_card(model, overrides), _take_output(data, output), options, quiet)
+        if overrides:
+            raise CardError("overrides: are of a card's file; name keys={...} for a model")
+        if data is None:
+            raise CardError("data: missing; must be arrays, a dataset, a function that returns one of these, or a file")
+        return _fit_model(model, data, output, settings, keys or {}, options, quiet)
 
 
 def _fit_model(
@@ -91,7 +104,10 @@ def _fit_card(card: Any, output: Path | str | None, options: Options | None, qui
     """What a fit of the card finds, with what is decided before it where the card says auto."""
     with tempfile.TemporaryDirectory(prefix="tfperf-") as temporary:
         settled = settle_card(card, Path(output or f"{temporary}/run"), options or Options())
-    return fit_card(settled.card, output, options=options, quiet=quiet, decided=settled.decided)
+    found = fit_card(settled.card, output, options=options, quiet=quiet, decided=settled.decided)
+    if output is not None and not quiet:
+        show_text(f"{Path(output) / PAGE}")
+    return found
 
 
 def is_card(model: Any) -> bool:

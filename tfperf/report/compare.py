@@ -15,6 +15,7 @@ from tfperf.report.numbers import MISSING
 ChangeWords = tuple[str, str]  # for less, for more
 TIMES: ChangeWords = ("faster", "slower")
 NUMBERS: ChangeWords = ("lower", "higher")
+WARNING = "warning: "  # what a note begins with that is read before the table
 SAME, UNKNOWN = "same within noise", "no interval known"
 
 
@@ -65,7 +66,9 @@ def make_comparison_table(comparison: Comparison) -> RenderableType:
     table.add_column("", no_wrap=True)
     for change in comparison.changes:
         table.add_row(*_format_cells(change))
-    return Group(table, *(Text(note) for note in comparison.notes))
+    above = [note for note in comparison.notes if note.startswith(WARNING)]
+    below = [note for note in comparison.notes if note not in above]
+    return Group(*map(Text, above), table, *map(Text, below))
 
 
 def _format_cells(change: Change) -> list[str | Text]:

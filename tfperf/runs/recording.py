@@ -21,6 +21,7 @@ def record_card(card: AnyCard, logdir: Path, repeat: int, naive: bool = False, q
     there = logdir.exists()
     workload = WORKLOADS.get_offering("profile", card.workload)
     workload.refuse_auto(card)
+    workload.refuse_study(card, "profile")
     prepare_folder(logdir)
     try:
         with show_progress(quiet) as show:

@@ -30,7 +30,7 @@ def read_source(source: SampleSource, key: str, draw_order: DrawOrder) -> Data:
     """
     if source.store is not None:
         stored = open_stored(source, key)
-        _refuse_single_samples(stored.dataset, f"{key}.store: {source.store}")
+        refuse_single_samples(stored.dataset, f"{key}.store: {source.store}")
         return DatasetStream(stored.dataset, stored.pipeline)
     if source.file is None:
         assert source.build is not None
@@ -50,14 +50,18 @@ def read_source(source: SampleSource, key: str, draw_order: DrawOrder) -> Data:
 def open_data(found: Any, what: str, draw_order: DrawOrder) -> Data:
     """Samples or stream of what a user gave; what: who gave it, for messages. Raises: UserError for anything else."""
     if isinstance(found, tf.data.Dataset):
-        _refuse_single_samples(found, what)
+        refuse_single_samples(found, what)
         return DatasetStream(found)
     if isinstance(found, keras.utils.PyDataset):
         return PyDatasetStream(found, draw_order)
     if is_data_loader(found):
         return DataLoaderStream(found, what)
     if isinstance(found, tuple) and any(map(_is_dataset, found)):
-        raise UserError(f"{what}: returned several datasets; must return one; name another under data.validation")
+        if all(map(_is_dataset, found)):
+            raise UserError(f"{what}: returned several datasets; must return one; name another under data.validation")
+        raise UserError(
+            f"{what}: a dataset beside something else; must be alone: its elements are (x, y), y is left out"
+        )
     if _is_iterable(found):
         return GeneratorStream(found, what)
     return make_samples(found, what)
@@ -75,7 +79,8 @@ def _is_iterable(value: Any) -> bool:
     )
 
 
-def _refuse_single_samples(dataset: tf.data.Dataset, what: str) -> None:
+def refuse_single_samples(dataset: tf.data.Dataset, what: str) -> None:
+    """UserError where the elements of a dataset are no batches."""
     specs = [spec for spec in tf.nest.flatten(dataset.element_spec) if hasattr(spec, "shape")]
     if any(spec.shape.rank == 0 for spec in specs):
         raise UserError(f"{what}: its elements are single samples; must be batches: end it by .batch(n)")

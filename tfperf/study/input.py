@@ -102,6 +102,7 @@ def run_input_study(
     RunDirectoryError for the folder, Stopped when a signal came: what was measured until then is kept.
     """
     workload = WORKLOADS.get_offering("input", card.workload)
+    workload.refuse_study(card, "input")
     if has_run(output):
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for an input study")
     most = most or max(MOST_WORKERS, 2 * count_cores())

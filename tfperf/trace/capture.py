@@ -175,9 +175,9 @@ class Capture:
 
 def find_optimizers() -> set[str]:
     """Names of Keras' optimizers that a program may have: those that exist, and what Keras calls others."""
-    from keras.optimizers import Optimizer
-
-    return {*KERAS_OPTIMIZERS, *(one.name for one in gc.get_objects() if issubclass(type(one), Optimizer))}
+    keras = sys.modules.get("keras")  # a program without it has none
+    kinds = () if keras is None else (keras.optimizers.Optimizer,)
+    return {*KERAS_OPTIMIZERS, *(one.name for one in gc.get_objects() if issubclass(type(one), kinds))}
 
 
 def _try_collect(what: str, collect: Callable[[], Collection[T]], missing: list[str]) -> Collection[T]:

@@ -119,6 +119,9 @@ class Workload(ABC, Generic[C]):
         show(0, repeat, "builds the training")
         return record_steps(card, self.build_stepper(card), logdir, repeat, show)
 
+    def refuse_study(self, card: C, verb: str) -> None:
+        """CardError for a card whose steps a verb cannot look at, before any work is begun."""
+
     def refuse_trial(self, card: C) -> None:
         """CardError for a card whose steps no trial of a sweep can measure."""
 

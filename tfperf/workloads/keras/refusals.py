@@ -25,12 +25,14 @@ def refuse_backend() -> None:
         raise CardError(f"{where} {backend or kept}; must be tensorflow: set KERAS_BACKEND=tensorflow")
 
 
-def refuse_ensemble(card: KerasCard) -> None:
-    """CardError for replicas, where steps of one model are looked at."""
+def refuse_ensemble(card: KerasCard, verb: str = "") -> None:
+    """CardError for replicas, where steps of one model are looked at; verb: that does, where it is known."""
     if card.replicas:
+        who = f"`tfperf {verb}`" if verb else "a study of steps"
+        keys = [f"engine.{key}=auto" for key in ("form", "chunk") if getattr(card.engine, key) != "auto"]
+        settings = " ".join(f"--set {one}" for one in ("replicas=null", "ensemble={}", *keys))
         raise CardError(
-            "replicas: are fitted; what looks at steps takes the model alone: leave replicas out, by "
-            "--set replicas=null --set ensemble={}"
+            f"replicas: {who} looks at one model; the card trains {len(card.replicas)} copies: add {settings}"
         )
 
 

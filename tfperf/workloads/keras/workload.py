@@ -90,10 +90,14 @@ class KerasWorkload(Workload[KerasCard]):
         refuse_backend()
         refuse_missing(card)
 
+    def refuse_study(self, card: KerasCard, verb: str) -> None:
+        """CardError for replicas."""
+        refuse_ensemble(card, verb)
+
     def refuse_trial(self, card: KerasCard) -> None:
         """The same, and replicas."""
         self.refuse_fit(card)
-        refuse_ensemble(card)
+        refuse_ensemble(card, "sweep")
 
     def describe_build(self, card: KerasCard, show_stage: ShowStage) -> Sequence[str]:
         """The model's layers, parameters and bytes, the shapes of a batch."""
@@ -180,11 +184,11 @@ class KerasWorkload(Workload[KerasCard]):
 
     def refuse_memory(self, card: KerasCard, modes: Sequence[str]) -> None:
         """CardError for replicas."""
-        refuse_ensemble(card)
+        refuse_ensemble(card, "memory")
 
     def build_memory_trial(self, card: KerasCard, mode: str) -> "KerasMemoryTrial":
         """Its steps with any batch."""
-        refuse_ensemble(card)
+        refuse_ensemble(card, "memory")
         from tfperf.workloads.keras.memory import KerasMemoryTrial
 
         return KerasMemoryTrial(card, mode)
@@ -217,7 +221,7 @@ class KerasWorkload(Workload[KerasCard]):
 
     def build_step_tracer(self, card: KerasCard, mode: str) -> "KerasStepTracer":
         """Its step for any batch, traced alone."""
-        refuse_ensemble(card)
+        refuse_ensemble(card, "memory")
         from tfperf.workloads.keras.step_tracer import KerasStepTracer
 
         return KerasStepTracer(card, mode)

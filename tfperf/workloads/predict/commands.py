@@ -37,9 +37,15 @@ def predict(card: Path, output: Path, overrides: tuple[str, ...], on: str | None
 
     What was committed survives any end: --resume goes on there. Records that fail are marked in the file, and listed.
     """
+    from tfperf.results.rundir import has_run
     from tfperf.workloads.cards import load_checked_card
     from tfperf.workloads.predict.card import PredictCard
 
+    if has_run(card):
+        raise UserError(
+            f"{card}: is a run; predict takes a card, which names a model and records: to predict with an ensemble use "
+            f"tfperf.load({str(card)!r}).predict(x)"
+        )
     chosen = [name for name in ("resume", "verify", "sample") if flags[name]]
     if len(chosen) > 1:
         raise UserError(f"--{chosen[0]}: got --{chosen[1]}, too; only one of them is allowed")

@@ -21,8 +21,11 @@ CALIBRATION = {"kind": "numbers", "rms_error": 0.5, "rms_spread": 0.2}
 BEST = "val_loss at the best epoch, median of 10 replicas"
 
 
-def make_run(folder, losses, ids=None, seeds=None, broken=(), best=2, monitored="val_loss", done=True, **report):
-    """A finished run; losses (R): of the best epoch, which the others are above."""
+def make_run(
+    folder, losses, ids=None, seeds=None, broken=(), best=2, monitored="val_loss", done=True, data=None, parts=None,
+    **report,
+):  # fmt: skip
+    """A finished run; losses (R): of the best epoch, which the others are above; data: digests; parts: their sizes."""
     folder.mkdir()
     ids = np.arange(1, len(losses) + 1) if ids is None else np.array(ids)
     seeds = 100 + ids if seeds is None else np.array(seeds)
@@ -37,8 +40,9 @@ def make_run(folder, losses, ids=None, seeds=None, broken=(), best=2, monitored=
     }  # fmt: skip
     weights = {"kernel": np.zeros((len(ids), 1), np.float32)}
     outcome.write(folder / "results.h5", EnsembleOutcome("made up", table, weights, history, b"", summary))
-    chunk = ReplicaChunk(ids.tolist(), [0] * len(ids))
-    write_state(folder / "run.json", RunState("0" * 64, {}, [Part(chunk, "0" * 32, done=done)], "1.0", "0" * 32))
+    chunks = [ReplicaChunk(some.tolist(), [0] * len(some)) for some in np.split(ids, np.cumsum(parts or [])[:-1])]
+    every = [Part(chunk, "0" * 32, done=done) for chunk in chunks]
+    write_state(folder / "run.json", RunState("0" * 64, data or {}, every, "1.0", "0" * 32))
     (folder / "report.json").write_text(to_json(summary))
     (folder / "card.yaml").write_text(CARD)
     return folder
@@ -128,3 +132,37 @@ def test_what_cannot_be_compared_is_refused(tmp_path, losses):
     for pair in ((run, alone), (alone, run)):
         done = CliRunner().invoke(main, ["compare", *map(str, pair)])
         assert done.exit_code == 2 and "c: is of a model alone" in done.output
+
+
+@pytest.mark.parametrize("key", ["the arrays of data", "data.build"])
+def test_replicas_of_other_data_are_not_paired(tmp_path, losses, key):
+    before = make_run(tmp_path / "a", losses, data={key: "0" * 64})
+    now = make_run(tmp_path / "b", losses + 1, data={key: "1" * 64})
+    found, notes = compare(before, now)
+    change = found["val_loss at the best epoch, mean of 10 and 10 replicas"]
+    assert change.amount == pytest.approx(1) and {one.verdict for one in found.values()} == {UNKNOWN}
+    assert "the data are others" in notes[0] and not any("in both" in note for note in notes)
+    printed = CliRunner().invoke(main, ["compare", str(before), str(now)]).output
+    assert printed.startswith("warning: the data are others")
+
+
+def test_a_stream_with_other_arguments_is_other_data(tmp_path, losses):
+    before, now = make_run(tmp_path / "a", losses), make_run(tmp_path / "b", losses)
+    (now / "card.yaml").write_text(CARD.replace("{build: 'm:l'}", "{build: 'm:l', arguments: {size: 3}}"))
+    assert "the data are others" in compare(before, now)[1][0]
+
+
+def test_replicas_of_another_model_are_paired(tmp_path, losses):
+    same = {"the arrays of data": "0" * 64}
+    before = make_run(tmp_path / "a", losses, data={**same, "model.build": "0" * 64, "data.build": "0" * 64})
+    now = make_run(tmp_path / "b", losses + 1, data={**same, "model.build": "1" * 64, "data.build": "1" * 64})
+    assert compare(before, now)[0][BEST].verdict == "higher"
+
+
+def test_steps_of_other_numbers_of_replicas_are_not_compared(tmp_path, losses):
+    whole, fewer = make_run(tmp_path / "a", losses), make_run(tmp_path / "b", losses[:6])
+    added = make_run(tmp_path / "c", losses, parts=[6, 4])
+    assert "ms per step" in compare(whole, whole)[0]
+    for one, other, told in ((whole, fewer, "10 replicas"), (whole, added, "6 and 4 now"), (added, added, "6 and 4")):
+        found, notes = compare(one, other)
+        assert "ms per step" not in found and any(told in note for note in notes)

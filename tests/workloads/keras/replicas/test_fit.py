@@ -65,11 +65,17 @@ def test_a_run_from_a_card_and_replicas_that_are_added(card, tmp_path):
     said = run("fit", card(), "-o", whole)
     assert "replicas: 4 of 4 usable" in said and "form: lanes, graph" in said
     run("fit", card(), "-o", parts, "--replicas", "2")
+    first = json.loads((parts / "report.json").read_text())["seconds"]
     run("fit", card(), "-o", parts, "--replicas", "3-4")
     same(whole, parts)
     choices = [part["choices"]["cached"] for part in json.loads((parts / "run.json").read_text())["parts"]]
     assert choices == [False, True]  # two replicas were trained before
+    added = json.loads((parts / "report.json").read_text())
+    assert [one["replicas"] for one in added["parts"]] == [[1, 2], [3, 4]] and added["ms_per_step"]["median"] is None
+    assert all(one["ms_per_step"]["median"] > 0 and one["resumed_from_steps"] == [] for one in added["parts"])
+    assert added["seconds"]["total"] > first["total"] and added["seconds"]["build"] > first["build"]
     report = json.loads((whole / "report.json").read_text())
+    assert report["ms_per_step"] == report["parts"][0]["ms_per_step"] and len(report["parts"]) == 1
     assert report["replicas"]["total"] == 4 and report["monitored"] == "val_loss"
     assert report["settings"] == {
         "seed": 2, "data": "bootstrap", "epochs": 6, "batch": 16, "patience": 4, "learning_rate": pytest.approx(5e-3),
@@ -78,6 +84,8 @@ def test_a_run_from_a_card_and_replicas_that_are_added(card, tmp_path):
     text = (whole / "report.html").read_text()
     assert "Losses and metrics" in text and "misses the validation targets by" in text
     assert "replica 3 is there already" in run("fit", card(), "-o", parts, "--replicas", "3-5", code=2)
+    said = run("predict", whole, "-o", tmp_path / "rows", code=2)
+    assert f"to predict with an ensemble use tfperf.load('{whole}').predict(x)" in said
     found = tfperf.load(whole)
     assert found.predict(nets.load()[0]).shape == (4, nets.SAMPLES, 1)
 
@@ -146,7 +154,7 @@ def test_from_python_with_predictions_and_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"model": nets.build_seeded}, "ensemble.same_start: true"),
+        ({"model": nets.build_seeded}, "keras.utils.set_random_seed.*allow it by same_start=True"),
         ({"data": np.ones((2, 9), bool)}, r"bool of shape \(3, 72\)"),
         ({"data": np.arange(3 * 72).reshape(3, 72) % 5 > 0}, "must select as many for each replica"),
         ({"data": "jackknife"}, "must be all, bootstrap or a mapping"),
@@ -172,10 +180,14 @@ def test_equal_starts_are_allowed_where_they_are_wanted():
 
 
 def test_studies_of_steps_take_no_replicas(card, tmp_path):
-    assert "leave replicas out" in run("profile", card(), "-o", tmp_path / "profile", code=2)
-    for more in ((), ("--static",)):
-        assert "leave replicas out" in run("memory", card(), "-o", tmp_path / "memory", *more, code=2)
-    assert not (tmp_path / "memory").exists()
+    """They say so before anything is begun."""
+    for verb, more in (("profile", ()), ("input", ()), ("memory", ()), ("memory", ("--static",))):
+        said = run(verb, card(), "-o", tmp_path / verb, *more, code=2)
+        assert f"`tfperf {verb}` looks at one model; the card trains 4 copies: add" in said and "[0/" not in said
+        assert not (tmp_path / verb).exists() or verb == "profile"
+    single = [part for one in ("replicas=null", "ensemble={}", "engine.form=auto") for part in ("--set", one)]
+    assert f"add {' '.join(single)}" in said
+    run("check", card(), *single)
     assert "profile: got a mapping; must be left out" in run("check", card(), "--set", "profile.steps=20", code=2)
 
 

@@ -1,6 +1,6 @@
 """Two finished ensembles side by side, replica by replica where they belong together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from tfperf.arrays import Float64Array, Indices
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.confidence import (
     ConfidenceInterval,
     estimate_pseudomedian,
@@ -18,9 +18,13 @@ from tfperf.measure.confidence import (
 )
 from tfperf.report.compare import Change
 from tfperf.report.compare_reports import IGNORE_EXTRA, NOTE_OF_TIMES, StepQuartiles, compare_times, read_report
-from tfperf.results.contents import RESULTS
+from tfperf.results.contents import CARD, RESULTS
+from tfperf.results.reading import read_text
+from tfperf.results.rundir import load_state
+from tfperf.runcard.tree import parse_plain
 from tfperf.workloads.keras.replicas import outcome as outcomes
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
+from tfperf.workloads.replica_chunks import ReplicaChunk
 
 FIGURES = {  # of report.json's calibration: of numbers, of classes
     "rms_error": "error of the mean (rms)", "rms_spread": "spread of the replicas (rms)",
@@ -30,6 +34,11 @@ PAIRED = (
     "change at the best epoch: the middle of the differences of the same replicas (number and seed) of both, with "
     "Wilcoxon's limits, for which six are needed"
 )
+OTHER_DATA = (
+    "warning: the data are others: figures of one run cannot be held against those of the other; no replica is paired, "
+    "and there are no intervals"
+)
+ARRAYS = "the arrays of data"  # in run.json, what `TrainingData.hash_arrays` calls them
 UNPAIRED = "no replica has the same number and seed in both: at the best epoch means over replicas, by Welch's t"
 
 
@@ -46,6 +55,8 @@ class _EnsembleRun:
 
     report: _EnsembleReport
     outcome: EnsembleOutcome
+    data: Mapping[str, Any]  # what tells it from others
+    parts: list[int]  # replicas that were trained together, of each part
 
     def read_best(self, name: str) -> Float64Array:
         """A loss or metric of each replica after its best epoch (R); nan of those that broke, or have none."""
@@ -73,17 +84,51 @@ def compare_ensembles(before: Path, now: Path) -> tuple[list[Change], list[str]]
 
     Raises: RunDirectoryError for runs that are not finished or damaged.
     """
-    a, b = (
-        _EnsembleRun(read_report(folder, _EnsembleReport), outcomes.read(folder / RESULTS)) for folder in (before, now)
-    )
+    a, b = (_read_run(folder) for folder in (before, now))
+    notes = [f"best epochs are by {a.report.monitored} before, by {b.report.monitored} now"]
+    notes = notes if a.report.monitored != b.report.monitored else []
+    if a.data != b.data:
+        return [*_set_side_by_side(a, b), *_compare_means(a.report, b.report)], [OTHER_DATA, *notes]
     pairs = _find_pairs(a.outcome, b.outcome)
-    notes = [NOTE_OF_TIMES, PAIRED if len(pairs[0]) else UNPAIRED]
-    if a.report.monitored != b.report.monitored:
-        notes.append(f"best epochs are by {a.report.monitored} before, by {b.report.monitored} now")
+    notes = [PAIRED if len(pairs[0]) else UNPAIRED, *notes]
     changes = [*_compare_figures(a, b, pairs), *_compare_broken(a, b), *_compare_means(a.report, b.report)]
     if len(pairs[0]):
         notes.append(f"{len(pairs[0])} replicas are in both")
-    return [*changes, *compare_times(a.report.ms_per_step, b.report.ms_per_step)], notes
+    if len(a.parts) > 1 or len(b.parts) > 1 or a.parts != b.parts:
+        sizes = (" and ".join(map(str, one.parts)) for one in (a, b))
+        told = "ms per step: not compared, {} replicas were trained at a time before, {} now"
+        return changes, [*notes, told.format(*sizes)]
+    return [*changes, *compare_times(a.report.ms_per_step, b.report.ms_per_step)], [NOTE_OF_TIMES, *notes]
+
+
+def _read_run(folder: Path) -> _EnsembleRun:
+    """A finished run. Raises: RunDirectoryError."""
+    report, outcome = read_report(folder, _EnsembleReport), outcomes.read(folder / RESULTS)
+    state = load_state(folder, ReplicaChunk)
+    return _EnsembleRun(
+        report, outcome, _select_data(folder, state.inputs), [len(part.own.ids) for part in state.parts]
+    )
+
+
+def _select_data(folder: Path, inputs: Mapping[str, str]) -> Mapping[str, Any]:
+    """What tells data apart: the digest of arrays, else the function that makes a stream, and its files."""
+    if ARRAYS in inputs:
+        return {ARRAYS: inputs[ARRAYS]}
+    files = {key: value for key, value in inputs.items() if key.startswith("data.")}
+    try:
+        source = parse_plain(read_text(folder / CARD))["data"]
+        return {**files, "function": source.get("build", "").rpartition(":")[2], "arguments": source.get("arguments")}
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, CardError):
+        return files  # a damaged card is told by what compares cards
+
+
+def _set_side_by_side(a: _EnsembleRun, b: _EnsembleRun) -> Iterator[Change]:
+    """Means over the replicas of each, where nothing tells how much of a change is chance."""
+    for name in [name for name in a.outcome.history if name in b.outcome.history]:
+        x, y = (values[np.isfinite(values)] for values in (a.read_best(name), b.read_best(name)))
+        if len(x) and len(y):
+            words = f"{name} at the best epoch, mean of {len(x)} and {len(y)} replicas"
+            yield _make_change(words, x.mean(), y.mean(), ConfidenceInterval(float(y.mean() - x.mean())))
 
 
 def _find_pairs(a: EnsembleOutcome, b: EnsembleOutcome) -> tuple[Indices, Indices]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tfperf.errors import CardError, RunDirectoryError
-from tfperf.measure.clock import compute_quartiles
 from tfperf.report.progress import make_status_display
 from tfperf.report.sections import write_json, write_text
 from tfperf.results.contents import PAGE, RESULTS
@@ -31,6 +30,7 @@ from tfperf.workloads.keras.replicas.forms import STACKED
 from tfperf.workloads.keras.replicas.members import Members
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome
 from tfperf.workloads.keras.replicas.page import render_report
+from tfperf.workloads.keras.replicas.part_records import PartRecords
 from tfperf.workloads.keras.replicas.result import EnsembleResult
 from tfperf.workloads.keras.replicas.settings import describe_settings
 from tfperf.workloads.keras.replicas.training import TrainedMembers, describe_progress, train_members
@@ -70,7 +70,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             session.progress.say(f"warning: replicas are not independent, nor is a resumed run the same: {what}")
         for line in self.unkept:
             session.progress.say(f"warning: not bit-exact after --resume: {line}")
-        self.seconds_per_step: list[float] = []
+        self.records = PartRecords()
         self.reasons: list[str] = []
         self.calibration = Calibration({})
         self.found: EnsembleOutcome
@@ -129,13 +129,15 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             factory = members.build_factory(self.template, members.draw_batches(), progress.show_stage)
         show = make_status_display(progress, describe_progress(self.template.monitored))
         trained = train_members(self.session, self.card, part, factory, self.data.window, show)
-        self.seconds_per_step += trained.seconds_per_step
         self.reasons = trained.reasons
         progress.show_stage("writing results and report")
         with watch.measure_stage("write"):
             there = self.run.has_finished_parts()
             identity = self.run.loaded_state.identity
             before = outcomes.read(self.run.path / RESULTS, identity) if there else None
+            if part is parts[0]:
+                self.records = PartRecords(before.summary if before else None)
+            self.records.add(part, trained.seconds_per_step)
             self.found = self._make_outcome(trained, parts, before)
             outcomes.write(self.run.path / RESULTS, self.found, identity)
             if part is parts[-1]:
@@ -158,7 +160,7 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
 
     def _summarise(self, found: EnsembleOutcome, parts: Sequence[ReplicaPart]) -> dict[str, Any]:
         """report.json."""
-        table, monitored = found.replicas, self.template.monitored
+        table, monitored, every = found.replicas, self.template.monitored, self.run.loaded_state.parts
         good = table.is_usable
         best = found.find_best(monitored)
         return {
@@ -173,21 +175,27 @@ class EnsembleFit(Job[KerasCard, ReplicaChunk]):
             "steps_per_epoch": self.template.epoch,
             "parameters": count_parameters(self.template.model), "samples": self.data.count,
             "batch": self.template.batch, "choices": parts[-1].choices, "not_stacked": self.reasons,
-            "ms_per_step": compute_quartiles(self.seconds_per_step),
-            "resumed_from_steps": [step for part in parts for step in part.resumed_from_steps],
+            "ms_per_step": self.records.compute_step_quartiles(every),
+            "resumed_from_steps": [step for part in every for step in part.resumed_from_steps],
+            "parts": self.records.list_parts(every),
             "calibration": self.calibration.figures,
-            "seconds": self.session.watch.sum_seconds(), "not_bit_exact": [*self.template.unkept_draws, *self.unkept],
+            "seconds": self.records.sum_seconds(self.session.watch.sum_seconds()),
+            "not_bit_exact": [*self.template.unkept_draws, *self.unkept],
         }  # fmt: skip
 
     def make_finished(self) -> FinishedFit:
         """The record, which is complete where no replica has failed."""
-        result = EnsembleResult(self.found, self.run.path, self.template.model)
+        result = self._make_result(self.found)
         return FinishedFit(result, self.found.summary, not self.found.summary["replicas"]["failed"])
 
     def read_finished(self) -> FinishedFit:
         """The record from the disk."""
         found = outcomes.read(self.run.path / RESULTS, self.run.loaded_state.identity)
-        return FinishedFit(EnsembleResult(found, self.run.path, self.template.model), found.summary)
+        return FinishedFit(self._make_result(found), found.summary)
+
+    def _make_result(self, found: EnsembleOutcome) -> EnsembleResult:
+        build = self._make_members(self._ids[:1], [0]).keep_builder(self.template)
+        return EnsembleResult(found, self.run.path, self.template.model, build=build)
 
 
 def _list_unkept(data: TrainingData) -> list[str]:

@@ -1,6 +1,6 @@
 """All that a training of replicas is made of: their data, the model that they share, where each of them begins."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from tfperf.arrays import AnyArray, ArraysByName, Indices
 from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
 from tfperf.sources.code import CodeReference, call_function
+from tfperf.sources.given import ORIGIN, find_object, give_objects, is_given
 from tfperf.workloads.keras.card import KerasCard, MaskSource
 from tfperf.workloads.keras.models import digest_model, make_model
 from tfperf.workloads.keras.replicas.data import ReplicaData
@@ -68,6 +69,26 @@ class Members:
         """The model of one of them, as it would be alone."""
         seed = draw_model_seed(self.card.seed, self.ids[number], self.attempts[number])
         return make_model(replace(self.card, seed=seed), new_session=new_session)
+
+    def keep_builder(self, template: ModelTemplate) -> Callable[[], keras.Model] | None:
+        """What builds such a model when the fit is over; None of a file, and where the program has given a model.
+
+        It keeps one batch of the data, of which Keras takes shapes.
+        """
+        card, batch, count = self.card, template.take_batch(), len(template.of_model)
+        origin, _, name = (card.model.build or "").rpartition(":")
+        if card.model.build is None or is_given(card.model.build, keras.Model):
+            return None
+        objects = {name: find_object(name, "model.build")} if origin == ORIGIN else {}
+
+        def build() -> keras.Model:
+            with give_objects(objects):
+                model = make_model(card, new_session=False)
+            if not model.built or len(model.variables) != count:
+                model._symbolic_build(data_batch=batch)
+            return model
+
+        return build
 
     def build_template(self, batches: Sequence[Any]) -> ModelTemplate:
         """The model that all share the program of. Raises: UserError."""

@@ -1,6 +1,6 @@
 """Predictions of all replicas, stacked where the model's layers can be. R replicas, N samples."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfperf.arrays import AnyArray, ArraysByName
 from tfperf.errors import UserError
+from tfperf.sources.data import refuse_single_samples
 from tfperf.sources.samples import make_samples
 from tfperf.sources.user_errors import run_user_code
 from tfperf.workloads.keras.stacked.layer import Values
@@ -23,63 +24,96 @@ def predict_replicas(model: keras.Model, weights: ArraysByName, x: Any, batch_si
 
     The model keeps its own weights. Raises: UserError for inputs that are no samples or do not fit the model.
     """
-    if batch_size < 1:
-        raise UserError(f"predict: got batch_size={batch_size}; must be at least 1")
-    batches = _make_batches(x, batch_size)
-    predict = _predict_one_by_one if list_reasons(model) else _predict_stacked
-    found: Nest = run_user_code(partial(predict, model, [*weights.values()], batches), "model: predicting", None)
-    return found
+    return ReplicaPredictor(model).predict(weights, x, batch_size)
 
 
 def find_mask(model: keras.Model, x: Any, batch_size: int) -> AnyArray | None:
     """Where a model's one output counts, by the mask that Keras' losses take with it (N, ...); None: it has no mask."""
+    batches = [keras.tree.map_structure(_to_tensor, batch) for batch in _list_batches(x, batch_size)]
 
     def call() -> list[Any]:
-        return [getattr(model(batch, training=False), "_keras_mask", None) for batch in _make_batches(x, batch_size)]
+        return [getattr(model(batch, training=False), "_keras_mask", None) for batch in batches]
 
     masks = run_user_code(call, "model: predicting", None)
     return None if masks[0] is None else np.concatenate([np.asarray(mask, bool) for mask in masks])
 
 
-def _make_batches(x: Any, batch_size: int) -> list[Nest]:
+class ReplicaPredictor:
+    """A model that predicts with the weights of replicas; its programs are traced once for batches of one shape."""
+
+    def __init__(self, model: keras.Model) -> None:
+        self.model = model
+        self._programs: dict[int, Callable[..., Nest]] = {}  # by the number of replicas; 0: of one alone
+
+    def predict(self, weights: ArraysByName, x: Any, batch_size: int) -> Nest:
+        """As `predict_replicas`."""
+        if batch_size < 1:
+            raise UserError(f"predict: got batch_size={batch_size}; must be at least 1")
+        batches = [keras.tree.map_structure(_to_tensor, batch) for batch in _list_batches(x, batch_size)]
+        predict = self._predict_one_by_one if list_reasons(self.model) else self._predict_stacked
+        found: Nest = run_user_code(partial(predict, [*weights.values()], batches), "model: predicting", None)
+        return found
+
+    def _get_program(self, replicas: int, make: Callable[[], Callable[..., Nest]]) -> Callable[..., Nest]:
+        if replicas not in self._programs:
+            # a shorter last batch has a graph of its own: stacks ask for all shapes
+            self._programs[replicas] = tf.function(make(), autograph=False)
+        return self._programs[replicas]
+
+    def _predict_stacked(self, weights: Sequence[Any], batches: Sequence[Nest]) -> Nest:
+        replicas, variables = len(weights[0]), list_weights(self.model)
+
+        def make() -> Callable[..., Nest]:
+            network = StackedNetwork(self.model)
+            places = {id(variable): place for place, variable in enumerate(variables)}
+
+            def forward(batch: Nest, *some: tf.Tensor) -> Nest:
+                values = Values(replicas, lambda variable: some[places[id(variable)]])
+                repeated = keras.tree.map_structure(lambda one: tf.repeat(one[None], replicas, axis=0), batch)
+                return network.call(values, repeated, training=False)
+
+            return forward
+
+        given = [tf.cast(one, v.dtype) for one, v in zip(weights, variables, strict=True)]
+        return _join(self._get_program(replicas, make), batches, given, axis=1)
+
+    def _predict_one_by_one(self, weights: Sequence[Any], batches: Sequence[Nest]) -> Nest:
+        variables = [variable.value for variable in list_weights(self.model)]
+        before = [tf.identity(one) for one in variables]
+        program = self._get_program(0, lambda: lambda batch: self.model(batch, training=False))
+
+        def predict_one(row: int) -> Nest:
+            for variable, values in zip(variables, weights, strict=True):
+                variable.assign(tf.cast(values[row], variable.dtype))
+            return _join(program, batches, [], axis=0)
+
+        try:
+            found = [predict_one(row) for row in range(len(weights[0]))]
+        finally:
+            for variable, value in zip(variables, before, strict=True):
+                variable.assign(value)
+        return keras.tree.map_structure(lambda *several: np.stack(several), *found)
+
+
+def _list_batches(x: Any, batch_size: int) -> list[Nest]:
+    """Batches of arrays (N, ...) or nests of them; those of a tf.data.Dataset as they are, the inputs alone.
+
+    Raises: UserError for anything else.
+    """
+    if isinstance(x, tf.data.Dataset):
+        if x.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise UserError("predict: x: a dataset without an end; end it by .take(n)")
+        refuse_single_samples(x, "predict: x")
+        return [one[0] if isinstance(one, tuple) else one for one in x.as_numpy_iterator()]
+    if isinstance(x, keras.utils.PyDataset | Iterator) or callable(x):
+        allowed = "must be arrays, or dicts or tuples of them, or a tf.data.Dataset of batches"
+        raise UserError(f"predict: x: got {type(x).__name__}; {allowed}")
     samples = make_samples((x,), "predict: x")
-    batches = [samples.select(slice(i, i + batch_size)).data[0] for i in range(0, len(samples), batch_size)]
-    return [keras.tree.map_structure(_to_tensor, batch) for batch in batches]
+    return [samples.select(slice(i, i + batch_size)).data[0] for i in range(0, len(samples), batch_size)]
 
 
-def _predict_stacked(model: keras.Model, weights: Sequence[Any], batches: Sequence[Nest]) -> Nest:
-    network, replicas = StackedNetwork(model), len(weights[0])
-    places = {id(variable): place for place, variable in enumerate(list_weights(model))}
-
-    def forward(batch: Nest, *some: tf.Tensor) -> Nest:
-        values = Values(replicas, lambda variable: some[places[id(variable)]])
-        repeated = keras.tree.map_structure(lambda one: tf.repeat(one[None], replicas, axis=0), batch)
-        return network.call(values, repeated, training=False)
-
-    given = [tf.cast(one, v.dtype) for one, v in zip(weights, list_weights(model), strict=True)]
-    return _join(forward, batches, given, axis=1)
-
-
-def _predict_one_by_one(model: keras.Model, weights: Sequence[Any], batches: Sequence[Nest]) -> Nest:
-    variables = [variable.value for variable in list_weights(model)]
-    before = [tf.identity(one) for one in variables]
-
-    def predict_one(row: int) -> Nest:
-        for variable, values in zip(variables, weights, strict=True):
-            variable.assign(tf.cast(values[row], variable.dtype))
-        return _join(lambda batch: model(batch, training=False), batches, [], axis=0)
-
-    try:
-        found = [predict_one(row) for row in range(len(weights[0]))]
-    finally:
-        for variable, value in zip(variables, before, strict=True):
-            variable.assign(value)
-    return keras.tree.map_structure(lambda *several: np.stack(several), *found)
-
-
-def _join(forward: Callable[..., Nest], batches: Sequence[Nest], given: Sequence[Any], axis: int) -> Nest:
-    """What a function gives for all batches, joined along an axis; traced once for batches of one shape."""
-    program = tf.function(forward, autograph=False)  # a shorter last batch by one of its own: stacks ask for all shapes
+def _join(program: Callable[..., Nest], batches: Sequence[Nest], given: Sequence[Any], axis: int) -> Nest:
+    """What a program gives for all batches, joined along an axis."""
     parts = [program(batch, *given) for batch in batches]
     return keras.tree.map_structure(lambda *several: np.concatenate([one.numpy() for one in several], axis), *parts)
 

@@ -93,9 +93,12 @@ class ModelTemplate(Template):
     def build_like(self, model: keras.Model) -> keras.Model:
         """A replica's model, built for the template's batches, where it was not yet."""
         if not model.built or len(model.variables) != len(self.of_model):
-            rows = tf.range(self.batch)
-            model._symbolic_build(data_batch=select_batch(self.training, rows))
+            model._symbolic_build(data_batch=self.take_batch())
         return model
+
+    def take_batch(self) -> Any:
+        """The first samples, as many as a step takes."""
+        return select_batch(self.training, tf.range(self.batch))
 
     def find_learning_rate(self) -> str | None:
         """The name of the optimizer's rate; None where it has a schedule, or none."""
@@ -139,6 +142,6 @@ def refuse_equal_starts(starts: Sequence[ArraysByName], template: ModelTemplate)
     if template.start_alike(*starts[:2]):
         raise CardError(
             "model: all replicas would begin with equal weights: they come from a file, a model that is built already, "
-            "or initializers with a seed; give a function that builds it and leaves seeds out, or allow it by "
-            "ensemble.same_start: true"
+            "initializers with a seed, or a builder that calls keras.utils.set_random_seed; give a function that "
+            "builds it and leaves seeds out, or allow it by ensemble.same_start: true"
         )
