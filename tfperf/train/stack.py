@@ -87,6 +87,10 @@ class Stack(ABC):
         """
         return None
 
+    def make_probes(self) -> Sequence[tf.Tensor]:
+        """What the next losses are differentiated by as well; its gradients become `probed` of the stack's optimizer."""
+        return ()
+
     def list_buffers(self) -> Sequence[tf.Variable]:
         """What its programs assign for the host to read after each call: no checkpoint has it."""
         return ()

@@ -117,14 +117,18 @@ class TracedSteps:
         """Losses at the current weights decide on best weights and stopping; those who go on are updated."""
         weights = tf.identity(self.flat_weights.value)
         variables = self.flat.split(weights)
+        probes = [*self.stack.make_probes()]
         with tf.GradientTape() as tape:
-            tape.watch(variables)
+            tape.watch([*variables, *probes])
             with phase("forward"), self._use_weights(variables) as scope:
                 losses = self.stack.evaluate_losses(step, prepared)
         assigned = self._find_assigned(scope)
         check_losses(self.stack, losses, "evaluate_losses")
         with phase("backward"):
-            gradients = tape.gradient(losses.objective, variables)
+            gradients = tape.gradient(losses.objective, [*variables, *probes])
+        if probes:
+            assert self.optimizer is not None
+            gradients, self.optimizer.probed = gradients[: len(variables)], gradients[len(variables) :]
         check_gradients(self.stack, self.names, gradients)
         self._decide(losses, step, weights, [])
         with phase("update"):

@@ -11,11 +11,18 @@ L = TypeVar("L", bound=keras.layers.Layer)
 
 
 class Values:
-    """The variables of all copies while a batch goes through them: read and assigned by the template's variable."""
+    """The variables of all copies while a batch goes through them: read and assigned by the template's variable.
 
-    def __init__(self, replicas: int, read: Callable[[keras.Variable], tf.Tensor]) -> None:
-        """read: the values (R, ...) that stand for a variable of the template."""
-        self.replicas, self._read = replicas, read
+    get_probe: zeros (R, ...) of a table's shape, whose gradient is to be the sum of the squares of all gradients of
+    each of its rows; None: nobody asks for it.
+    """
+
+    def __init__(
+        self, replicas: int, read: Callable[[keras.Variable], tf.Tensor],
+        find_probe: Callable[[keras.Variable], tf.Tensor | None] = lambda variable: None,
+    ) -> None:  # fmt: skip
+        """read: the values (R, ...) that stand for a variable of the template; find_probe: see `get_probe`."""
+        self.replicas, self._read, self.get_probe = replicas, read, find_probe
         self.assigned: dict[int, tuple[keras.Variable, tf.Tensor]] = {}  # by identity of the template's variable
         self.losses: list[tf.Tensor] = []  # that layers add (R)
 

@@ -121,22 +121,30 @@ def _take(stack: KerasStack, rows: AnyArray) -> dict[str, AnyArray]:
     trained = {name: v for name, v in stack.weights.items() if v.trainable}
     values = [tf.identity(v.value) for v in trained.values()]
     mapping: list[Any] = list(zip(trained.values(), values, strict=True))
+    probes = [*stack.make_probes()]
     with tf.GradientTape() as tape:
-        tape.watch(values)
+        tape.watch([*values, *probes])
         with keras.StatelessScope(state_mapping=mapping):
             objective, assigned = stack.take_batch(tf.constant(rows))
-    gradients = tape.gradient(objective, values, unconnected_gradients="zero")
-    gradients = [tf.convert_to_tensor(one) for one in gradients]
+    slopes = tape.gradient(objective, [*values, *probes], unconnected_gradients="zero")
+    slopes = [tf.convert_to_tensor(one) for one in slopes]
+    gradients, probed = slopes[: len(values)], slopes[len(values) :]
     found = {f"the gradient of {name}": one for name, one in zip(trained, gradients, strict=True)}
-    after = {f"the step of {name}": one for name, one in zip(trained, _step(stack, values, gradients), strict=True)}
+    after = {
+        f"the step of {name}": one for name, one in zip(trained, _step(stack, values, gradients, probed), strict=True)
+    }
     return {name: value.numpy() for name, value in {**found, **assigned, "the loss": objective, **after}.items()}
 
 
-def _step(stack: KerasStack, values: Sequence[tf.Tensor], gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def _step(
+    stack: KerasStack, values: Sequence[tf.Tensor], gradients: Sequence[tf.Tensor], probed: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
     """What trained weights (R, ...) are after a first step, which may clip; the stack keeps its own."""
     flat = Flattener([tuple(one.shape) for one in values], [one.dtype.name for one in values])
     row = keras.Variable(flat.join(values), name="row")
-    stack.build_optimizer(row, flat).apply([flat.join(gradients)], [row])
+    optimizer = stack.build_optimizer(row, flat)
+    optimizer.probed = probed
+    optimizer.apply([flat.join(gradients)], [row])
     if row.constraint is not None:
         row.assign(row.constraint(row))
     return flat.split(row.value)

@@ -17,7 +17,12 @@ from tfperf.workloads.keras.stacked import metrics
 from tfperf.workloads.keras.stacked.layer import Values
 from tfperf.workloads.keras.stacked.losses import compute_losses, refuse_loss
 from tfperf.workloads.keras.stacked.network import StackedNetwork, list_reasons
-from tfperf.workloads.keras.stacked.optimizer import build_optimizer, refuse_optimizer, refuse_tables
+from tfperf.workloads.keras.stacked.optimizer import (
+    build_optimizer,
+    find_tables,
+    refuse_optimizer,
+    refuse_tables,
+)
 from tfperf.workloads.keras.stacked.regularizers import penalise_weights
 
 MOST_ROWS = 1000  # steps whose samples are drawn at once
@@ -87,6 +92,7 @@ class KerasStack(Stack):
         self.told = tf.Variable(told, trainable=False)
         self.loss_weights = None if loss_weights is None else tf.constant(loss_weights, keras.config.floatx())
         self.training, self.validation = template.training, template.validation
+        self._probes: dict[str, tf.Tensor] = {}  # of tables, while losses are differentiated
 
     def list_weights(self) -> dict[str, keras.Variable]:
         """The model's, with the replicas first."""
@@ -108,7 +114,13 @@ class KerasStack(Stack):
     def build_optimizer(self, row: keras.Variable, flat: Flattener) -> keras.optimizers.Optimizer:
         """The model's own, for the trained numbers of all replicas side by side."""
         copies = self.copies
-        return build_optimizer(copies.template.model.optimizer, copies.list_trained(), row, flat, copies.rates)
+        return build_optimizer(copies.template.model, copies.list_trained(), row, flat, copies.rates)
+
+    def make_probes(self) -> Sequence[tf.Tensor]:
+        """Of tables whose gradients are squared row by row."""
+        tables = [self.copies.find_name(one) for one in find_tables(self.copies.template.model)]
+        self._probes = {name: tf.zeros_like(self.weights[name].value) for name in tables}
+        return [*self._probes.values()]
 
     def feed(self, step: int, count: int) -> int:
         """Give it the samples of the next steps."""
@@ -131,7 +143,8 @@ class KerasStack(Stack):
                 return state[name]
             return tf.convert_to_tensor(self.weights[name] if name in self.weights else self.state[name])
 
-        return Values(self.replicas, read)
+        probes = self._probes
+        return Values(self.replicas, read, lambda variable: probes.get(self.copies.find_name(variable)))
 
     def _list_assigned(self, values: Values) -> dict[str, tf.Tensor]:
         found = {self.copies.find_name(variable): value for variable, value in values.assigned.values()}
@@ -157,6 +170,7 @@ class KerasStack(Stack):
             objective, found = tf.cond(is_last, lambda: take(rows[:, : template.short]), lambda: take(rows))
         else:
             objective, found = take(rows)
+        self._probes = {}
         self._assign(dict(zip(names, found, strict=True)))
         return self._make_losses(objective, objective)
 
