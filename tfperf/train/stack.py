@@ -88,7 +88,7 @@ class Stack(ABC):
         return None
 
     def make_probes(self) -> Sequence[tf.Tensor]:
-        """What the next losses are differentiated by as well; its gradients become `probed` of the stack's optimizer."""
+        """What the next losses are differentiated by, too; the gradients become `probed` of its optimizer."""
         return ()
 
     def list_buffers(self) -> Sequence[tf.Variable]:

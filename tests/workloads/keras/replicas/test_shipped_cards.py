@@ -11,7 +11,7 @@ from tfperf.workloads.keras.replicas.data import make_replica_data
 from tfperf.workloads.keras.replicas.members import Members
 
 
-@pytest.mark.parametrize("name", ["keras_tabular", "keras_digits"])
+@pytest.mark.parametrize("name", ["keras_tabular", "keras_text"])
 def test_replicas_take_their_first_batch_as_a_stack(name):
     card = load_card(CARDS / f"{name}.yaml", ["replicas=2", "ensemble={}"])
     assert isinstance(card, KerasCard) and card.replicas is not None

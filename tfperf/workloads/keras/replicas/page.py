@@ -133,10 +133,16 @@ def _list_choices(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("measured before training, ms a step of all replicas", f"{tried}{before}" if tried else "not tried"),
         (
             "in the training, a step of all replicas",
-            "n/a" if middle is None else f"{middle:.3g} ms (quartiles {low:.3g} to {high:.3g})",
+            _list_part_steps(summary) if middle is None else f"{middle:.3g} ms (quartiles {low:.3g} to {high:.3g})",
         ),
         ("steps per compiled call", str(choices["steps_per_call"])),
     ]
+
+
+def _list_part_steps(summary: Mapping[str, Any]) -> str:
+    """Of a run that several commands have trained."""
+    parts = [(len(one["replicas"]), one["ms_per_step"]["median"]) for one in summary.get("parts", [])]
+    return "; ".join(f"of {count}: {ms:.3g} ms" for count, ms in parts if ms is not None) or "n/a"
 
 
 def _name_program(one: Mapping[str, Any]) -> str:

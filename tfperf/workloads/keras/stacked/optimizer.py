@@ -133,7 +133,7 @@ def _make_kind(
     return RowOptimizer
 
 
-class _Operations:
+class _SquaringOperations:
     """Keras' operations; the square of one tensor is given."""
 
     def __init__(self, operations: Any, tensor: tf.Tensor, square: tf.Tensor) -> None:
@@ -157,7 +157,7 @@ def _use_squares(step: Callable[..., None], gradient: tf.Tensor, squares: tf.Ten
     names = step.__globals__
     return FunctionType(
         step.__code__,
-        {**names, "ops": _Operations(names["ops"], gradient, squares)},
+        {**names, "ops": _SquaringOperations(names["ops"], gradient, squares)},
         step.__name__,
         step.__defaults__,
         step.__closure__,
