@@ -7,6 +7,7 @@ from typing import Any
 
 from tfperf.api.fitting import fit as fit_model
 from tfperf.api.wording import explain_for_python, refuse_unknown
+from tfperf.arrays import FloatArray
 from tfperf.errors import CardError
 from tfperf.workloads.options import Options, parse_replicas
 
@@ -79,8 +80,8 @@ def ensemble(
     replicas: int | str,
     seed: int = 0,
     data: Any = "all",
-    learning_rate: float | Sequence[float] | None = None,
-    loss_weight: float | Sequence[float] | None = None,
+    learning_rate: float | Sequence[float] | FloatArray | None = None,
+    loss_weight: float | Sequence[float] | FloatArray | None = None,
     patience: int | None = None,
     same_start: bool = False,
     form: str = "auto",

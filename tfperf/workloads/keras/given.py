@@ -113,9 +113,9 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _to_plain(value: Any) -> Any:
-    """Values of a card: tuples as lists, keys as texts, NumPy's numbers as Python's."""
+    """Values of a card: tuples and rows of numbers as lists, keys as texts, NumPy's numbers as Python's."""
     if isinstance(value, Mapping):
         return {str(key): _to_plain(one) for key, one in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_to_plain(one) for one in value]
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+    return value.tolist() if hasattr(value, "tolist") and getattr(value, "ndim", 2) < 2 else value

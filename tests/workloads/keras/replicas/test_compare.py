@@ -1,5 +1,6 @@
 """Two ensembles side by side: pairs by number and seed, what broke, what is of another kind."""
 
+import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,7 @@ from tfperf.results.json_text import to_json
 from tfperf.results.state import Part, RunState, write_state
 from tfperf.study.compare import compare_folders
 from tfperf.workloads.keras.replicas import outcome
+from tfperf.workloads.keras.replicas.compare import refuse_mixture
 from tfperf.workloads.keras.replicas.outcome import EnsembleOutcome, ReplicaTable
 from tfperf.workloads.replica_chunks import ReplicaChunk
 
@@ -128,7 +130,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path, losses):
     with pytest.raises(RunDirectoryError, match="not finished"):
         compare(run, open_run)
     alone = make_run(tmp_path / "c", losses)
-    (alone / "results.h5").write_bytes(b"")
+    with h5py.File(alone / "results.h5", "w") as file:
+        file.attrs["kind"] = "another"
     for pair in ((run, alone), (alone, run)):
         done = CliRunner().invoke(main, ["compare", *map(str, pair)])
         assert done.exit_code == 2 and "c: is of a model alone" in done.output
@@ -166,3 +169,12 @@ def test_steps_of_other_numbers_of_replicas_are_not_compared(tmp_path, losses):
     for one, other, told in ((whole, fewer, "10 replicas"), (whole, added, "6 and 4 now"), (added, added, "6 and 4")):
         found, notes = compare(one, other)
         assert "ms per step" not in found and any(told in note for note in notes)
+
+
+def test_a_run_without_whole_results_is_told_apart_from_a_model_alone(tmp_path):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "results.h5").write_bytes(b"half a file")
+    (tmp_path / "killed").mkdir()
+    for name, said in (("killed", "is not finished"), ("damaged", "damaged")):
+        with pytest.raises(RunDirectoryError, match=said):
+            refuse_mixture(tmp_path / name, tmp_path / "damaged")

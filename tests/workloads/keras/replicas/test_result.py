@@ -135,3 +135,39 @@ def test_predictions_are_traced_once_for_a_shape(found, stacked, monkeypatch):
     (program,) = predictor._programs.values()
     assert program.experimental_get_tracing_count() == 1
     assert found._predictor is found._predictor
+
+
+def test_inputs_that_do_not_fit_are_refused_by_their_shapes():
+    model = keras.Sequential([keras.Input((3,), name="x"), layers.Dense(1)])
+    weights = {v.path: np.stack([v.numpy()] * 2) for v in model.weights}
+
+    def predict(x):
+        return predicting.predict_replicas(model, weights, x, 8)
+
+    assert predict(np.zeros((5, 3))).shape == (2, 5, 1)
+    for x, said in (
+        (np.zeros(3), r"got samples of shape \(\); x must have \(3,\)"), (np.zeros((1, 5, 3)), r"shape \(5, 3\)"),
+        (np.zeros((5, 2)), r"shape \(2,\)"), ((np.zeros((5, 3)), np.zeros((5, 3))), "2 arrays; the model has 1 inputs"),
+        ({"other": np.zeros((5, 3))}, "got keys other; must be x"),
+    ):  # fmt: skip
+        with pytest.raises(UserError, match=said):
+            predict(x)
+
+
+def test_the_mean_of_whole_numbers_and_truths_is_a_fraction():
+    def build():
+        inputs = keras.Input((3,))
+        p = layers.Dense(3, "softmax", name="p")(layers.Dense(4, "tanh")(inputs))
+        model = keras.Model(inputs, {"p": p, "label": keras.ops.argmax(p, -1), "high": keras.ops.greater(p, 0.3)})
+        model.compile("sgd", {"p": "sparse_categorical_crossentropy"})
+        return model
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(32, 3)), {"p": rng.integers(0, 3, 32)}
+    rates = np.array([0.01, 0.02, 0.03])  # as many write them
+    setup = tfperf.ensemble(build, replicas=3, form="lanes", learning_rate=rates)
+    found = setup.fit(x, y, epochs=1, batch_size=16, keys={"engine.xla": False})
+    each, mean = found.predict(x), found.mean(x)
+    for name in ("label", "high"):
+        np.testing.assert_array_equal(mean[name], each[name].astype(float).mean(0))
+        assert (mean[name] % 1 != 0).any()

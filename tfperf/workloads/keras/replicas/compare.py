@@ -5,6 +5,7 @@ from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from pydantic.dataclasses import dataclass
 
@@ -68,7 +69,14 @@ class _EnsembleRun:
 
 
 def refuse_mixture(before: Path, now: Path) -> bool:
-    """Whether both runs are of ensembles. Raises: RunDirectoryError where one alone is."""
+    """Whether both runs are of ensembles. Raises: RunDirectoryError where one alone is, or has no whole results."""
+    for folder in (before, now):
+        try:
+            h5py.File(folder / RESULTS).close()
+        except FileNotFoundError:
+            raise RunDirectoryError(f"{folder}: the run is not finished; go on with it by --resume first") from None
+        except OSError:
+            raise RunDirectoryError(f"{folder / RESULTS}: damaged, or no HDF5 file") from None
     both = [outcomes.is_ensemble(folder / RESULTS) for folder in (before, now)]
     if both[0] != both[1]:
         one, other = (before, now) if both[0] else (now, before)

@@ -70,7 +70,7 @@ def is_ensemble(path: Path) -> bool:
     try:
         with h5py.File(path) as file:
             return bool(hdf5.decode_texts(np.atleast_1d(file.attrs["kind"])) == (KIND,))
-    except (OSError, KeyError, ValueError, TypeError):
+    except (OSError, KeyError, ValueError, TypeError, AttributeError):
         return False
 
 

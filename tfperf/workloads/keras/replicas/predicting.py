@@ -50,6 +50,7 @@ class ReplicaPredictor:
         if batch_size < 1:
             raise UserError(f"predict: got batch_size={batch_size}; must be at least 1")
         batches = [keras.tree.map_structure(_to_tensor, batch) for batch in _list_batches(x, batch_size)]
+        _check_inputs(self.model, batches[0])
         predict = self._predict_one_by_one if list_reasons(self.model) else self._predict_stacked
         found: Nest = run_user_code(partial(predict, [*weights.values()], batches), "model: predicting", None)
         return found
@@ -93,6 +94,33 @@ class ReplicaPredictor:
             for variable, value in zip(variables, before, strict=True):
                 variable.assign(value)
         return keras.tree.map_structure(lambda *several: np.stack(several), *found)
+
+
+def _check_inputs(model: keras.Model, batch: Nest) -> None:
+    """UserError for inputs that do not fit a model that says which it takes."""
+    wanted = getattr(model, "inputs", None)
+    if not isinstance(wanted, list):
+        return
+    struct = getattr(model, "_inputs_struct", None)
+    names = sorted(struct) if isinstance(struct, dict) else [one.name for one in wanted]
+    if isinstance(batch, dict) and not {*names} <= {*batch}:
+        raise UserError(f"predict: x: got keys {', '.join(map(str, batch))}; must be {', '.join(names)}")
+    flat = [batch[name] for name in names] if isinstance(batch, dict) else keras.tree.flatten(batch)
+    if len(flat) != len(wanted):
+        raise UserError(f"predict: x: got {len(flat)} arrays; the model has {len(wanted)} inputs: {', '.join(names)}")
+    for one, array in zip(wanted, flat, strict=True):
+        shape, given = tuple(one.shape[1:]), tuple(array.shape[1:])
+        if not _fits(shape, given):
+            raise UserError(f"predict: x: got samples of shape {given}; {one.name} must have {shape}")
+
+
+def _fits(wanted: tuple[int | None, ...], given: tuple[int, ...]) -> bool:
+    """Whether samples have a shape, a last axis of one number left out or not."""
+    known = [given, given[:-1]] if given[-1:] == (1,) else [given]
+    known += [(*given, 1)]
+    return any(
+        len(one) == len(wanted) and all(b in (None, a) for a, b in zip(one, wanted, strict=True)) for one in known
+    )
 
 
 def _list_batches(x: Any, batch_size: int) -> list[Nest]:

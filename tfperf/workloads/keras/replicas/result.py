@@ -103,7 +103,13 @@ class EnsembleResult:
             raise UserError("all replicas broke: there is nothing to predict with")
         weights = {name: values[good] for name, values in self.outcome.weights.items()}
         found = self._predictor.predict(weights, x, batch_size)
-        return keras.tree.map_structure(lambda one: reduce(one.astype(np.float64)).astype(one.dtype), found)
+
+        def reduce_one(values: AnyArray) -> AnyArray:
+            # of whole numbers and truths the mean is none
+            kind = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
+            return reduce(values.astype(np.float64)).astype(kind)
+
+        return keras.tree.map_structure(reduce_one, found)
 
     def model(self, replica: int) -> keras.Model:
         """A plain Keras model with the best weights of a replica, by its number, counted from 1.
