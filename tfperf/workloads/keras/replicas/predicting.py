@@ -110,11 +110,11 @@ def _check_inputs(model: keras.Model, batch: Nest) -> None:
         raise UserError(f"predict: x: got {len(flat)} arrays; the model has {len(wanted)} inputs: {', '.join(names)}")
     for one, array in zip(wanted, flat, strict=True):
         shape, given = tuple(one.shape[1:]), tuple(array.shape[1:])
-        if not _fits(shape, given):
+        if not _has_shape(shape, given):
             raise UserError(f"predict: x: got samples of shape {given}; {one.name} must have {shape}")
 
 
-def _fits(wanted: tuple[int | None, ...], given: tuple[int, ...]) -> bool:
+def _has_shape(wanted: tuple[int | None, ...], given: tuple[int, ...]) -> bool:
     """Whether samples have a shape, a last axis of one number left out or not."""
     known = [given, given[:-1]] if given[-1:] == (1,) else [given]
     known += [(*given, 1)]
