@@ -81,7 +81,11 @@ def plant_common_statistics(patch):
 
 def plant_joint_clipping(patch):
     """By the norm of all replicas' gradients."""
-    patch.setattr(optimizer, "clip", lambda found, limits: tf.clip_by_global_norm(found, limits["global_clipnorm"])[0])
+
+    def clip(found, limits, squares, tables):
+        return tf.clip_by_global_norm(found, limits["global_clipnorm"])[0], squares
+
+    patch.setattr(optimizer, "clip", clip)
 
 
 def plant_common_order(patch):
