@@ -84,7 +84,7 @@ def test_loading_the_package_does_not_load_tensorflow():
 
 def test_used_directory_is_refused_with_the_ways_out(finished, tmp_path):
     card, run = copy(finished, tmp_path)
-    with pytest.raises(RunDirectoryError, match="--resume"):
+    with pytest.raises(RunDirectoryError, match="resume=True"):
         tfperf.fit(card, run)
 
 

@@ -154,7 +154,7 @@ def test_what_a_package_raises_is_an_error_of_its_card(raised):
 
 
 def test_a_signal_while_a_package_loads_ends_the_command_as_a_signal():
-    with Signals().listen(), pytest.raises(Interrupted), convert_errors("of it: cannot be loaded"):
+    with pytest.raises(Interrupted), Signals().listen(), convert_errors("of it: cannot be loaded"):
         signal.raise_signal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), convert_errors("of it: cannot be loaded"):
         raise KeyboardInterrupt
