@@ -73,11 +73,16 @@ def fit(
         if of_card:
             refuse_settings(settings, keys)
             return _fit_card(resolve_card(model, overrides), _take_output(data, output), options, quiet)
-        if overrides:
-            raise CardError("overrides: are of a card's file; name keys={...} for a model")
-        if data is None:
-            raise CardError("data: missing; must be arrays, a dataset, a function that returns one of these, or a file")
+        _refuse_for_model(data, overrides)
         return _fit_model(model, data, output, settings, keys or {}, options, quiet)
+
+
+def _refuse_for_model(data: Any, overrides: Sequence[str]) -> None:
+    """CardError for what only a card may have, or leave out."""
+    if overrides:
+        raise CardError("overrides: are of a card's file; name keys={...} for a model")
+    if data is None:
+        raise CardError("data: missing; must be arrays, a dataset, a function that returns one of these, or a file")
 
 
 def _fit_model(
