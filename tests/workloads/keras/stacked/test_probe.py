@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from tests.workloads.keras.stacked.pairs import assert_same, compile_model, draw, make_factory
+from tests.workloads.keras.stacked.pairs import assert_same, compile_model, draw, make_factory, train
 from tfperf.errors import CardError, UserError
+from tfperf.workloads.keras.replicas.forms import STACKED
 from tfperf.workloads.keras.stacked import losses, metrics, stack
 from tfperf.workloads.keras.stacked import optimizer as optimizers
 
@@ -128,3 +129,13 @@ def test_a_builder_that_draws_its_settings_is_refused():
 def test_averages_of_weights_are_refused():
     with pytest.raises(CardError, match="use_ema"):
         make_factory(build(optimizer=keras.optimizers.SGD(0.1, use_ema=True)), (X, Y))
+
+
+def test_metrics_taken_replica_by_replica_compile_beside_a_shorter_last_batch():
+    def make():
+        model = build()()
+        model.compile("sgd", "mse", metrics=[keras.metrics.R2Score()])
+        return model
+
+    state, _ = train(make_factory(make, (X[:20], Y[:20])), STACKED, 3, xla=True)
+    assert all(np.isfinite(value).all() for name, value in state.items() if name.startswith("model/"))
