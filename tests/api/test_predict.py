@@ -40,6 +40,7 @@ def test_a_model_and_an_array_give_the_rows_of_the_model(tmp_path):
     np.testing.assert_array_equal(again.read_rows(), found.read_rows())
 
 
+@pytest.mark.slow
 def test_functions_and_texts_of_a_program(tmp_path):
     texts = ["abba", "dada", "", "bcd cba"] * 5
     found = tfperf.predict(build, texts, tmp_path / "run", preprocess=count_letters, batch=8, keys=KEYS)

@@ -88,6 +88,7 @@ def test_messages_name_arguments():
     assert error.value.faults == (str(error.value),)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_by_a_plain_argument(tmp_path, capsys):
     x, y = replica_nets.load()
     setup = tfperf.ensemble(replica_nets.build, replicas=2, form="lanes")

@@ -51,6 +51,7 @@ def outcomes(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_each_rule_gives_each_record_once_and_the_same_rows(outcomes):
     assert len(outcomes) == 6
     for name, one in outcomes.items():

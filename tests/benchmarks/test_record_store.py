@@ -107,7 +107,7 @@ def test_a_folder_is_one_benchmarks_alone(asked, tmp_path):
         again.get_record("a", "m", {"x": 1})
 
 
-@pytest.mark.parametrize(("options", "seen"), [("folder=None", True), ("", False)])
+@pytest.mark.parametrize(("options", "seen"), [pytest.param("folder=None", True, marks=pytest.mark.slow), ("", False)])
 def test_progress_of_parts_in_processes_is_seen_while_they_are_measured(options, seen):
     code = (
         "import os, sys\nfrom benchmarks.registry import register_benchmark\n"

@@ -54,6 +54,7 @@ def estimate(ensemble, seconds=SECONDS, **given):
     return estimate_bound(ensemble, SimpleNamespace(**trainer), 2)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_second_run_neither_compiles_nor_measures(ensemble, calls):
     first = estimate(ensemble, 100.0)
     assert calls == ["compiled", "measured"]

@@ -30,7 +30,7 @@ from tfperf.workloads.replica_chunks import ReplicaChunk
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("loss", ["folder", "lock"])
+@pytest.mark.parametrize("loss", [pytest.param("folder", marks=pytest.mark.slow), "lock"])
 def test_a_run_whose_directory_is_taken_away_ends_and_writes_nothing_there(finished, tmp_path, monkeypatch, loss):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
     train = Ensemble.run
@@ -48,6 +48,7 @@ def test_a_run_whose_directory_is_taken_away_ends_and_writes_nothing_there(finis
     assert max((p.name for p in run.glob("checkpoints/*")), default="") < "step-000000000070"
 
 
+@pytest.mark.slow
 def test_checkpoints_of_another_run_are_not_gone_on_from(finished, tmp_path, monkeypatch):
     """The same replicas, attempts and shapes; another learning rate."""
     other = copy_inputs(finished, tmp_path), tmp_path / "other"

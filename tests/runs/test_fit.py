@@ -182,6 +182,7 @@ def test_failed_replicas_are_retried_from_new_weights(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.pdf[[0, 2]], first.pdf[[0, 2]])
 
 
+@pytest.mark.slow
 def test_t0_of_a_run_and_of_a_fit_made_first(tmp_path):
     card = make_card(tmp_path, replicas=2, steps=40)
     made = tfperf.fit(card, tmp_path / "made", overrides=["data.t0=fit"])

@@ -105,7 +105,7 @@ def test_run_stopped_by_a_signal_resumes_to_the_same_bits(finished, tmp_path, mo
 
 @pytest.mark.parametrize("extra", [
     pytest.param("train.optimizer={name: Adam, use_ema: true, ema_overwrite_frequency: 15}", marks=pytest.mark.slow),
-    "model.trainable_exponents=true",
+    pytest.param("model.trainable_exponents=true", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_every_kind_of_state_resumes_to_the_same_bits(tmp_path, monkeypatch, extra):
     card, whole, run = make_card(tmp_path, replicas=2, steps=60), tmp_path / "whole", tmp_path / "run"

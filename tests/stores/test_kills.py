@@ -105,6 +105,7 @@ def test_two_kills_cost_what_was_not_in_the_journal(chain, tmp_path, small_block
     assert again < 3 * 2 * 8 + 2 * 60  # the first elements are looked at twice; some were on their way
 
 
+@pytest.mark.slow
 def test_half_a_line_and_a_damaged_block_are_made_again(chain, tmp_path, small_blocks):
     chain.live(9)
     plan_blocks = chain.count_blocks()

@@ -52,6 +52,7 @@ def test_it_is_decided_before_the_first_step_and_kept(tmp_path, studied, monkeyp
     assert yaml.safe_load((tmp_path / "run" / "card.yaml").read_text())["data"]["batch"] == 24
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_batch_that_it_began_with(tmp_path, studied, monkeypatch):
     card = write_card(tmp_path, data=AUTO)
     end_fit(card, tmp_path / "run", monkeypatch, 4)

@@ -45,6 +45,7 @@ def compute_alpha(run):
     return np.array([-np.log(np.abs(pdf[:, :, k] / x)) / np.log(x) for k, x in enumerate(EXPONENT_X[:2])])
 
 
+@pytest.mark.slow
 def test_each_fit_has_the_ranges_and_t0_of_the_fit_before(iterated):
     _, folder, said = iterated
     assert said.exit_code in (0, 1), said.output

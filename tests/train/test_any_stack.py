@@ -130,6 +130,7 @@ def test_resumed_training_has_the_same_bits(kind, tmp_path):
         Training(tmp_path / "cut", kind=other, stacks=2).trainer.resume()
 
 
+@pytest.mark.slow
 def test_two_devices_are_one(tmp_path):
     command = [sys.executable, "-m", "tests.train.least_squares", str(tmp_path), "2", "two"]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=300)

@@ -30,7 +30,7 @@ def list_programs(ensemble):
         yield name, second.get_program(name, False), second._trace(name, False)
 
 
-QUICK = {("shared", True), ("weighted", False), ("reduced", True)}
+QUICK = {("shared", True), ("weighted", False)}
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_replica_alone_is_the_replica_in_a_stack(tmp_path):
 
 @pytest.mark.parametrize(
     ("precision", "xla"),
-    [("float32", False), ("float32", True), *(pytest.param(*p, marks=pytest.mark.slow) for p in REST)],
+    [("float32", False), *(pytest.param(*p, marks=pytest.mark.slow) for p in REST)],
 )
 def test_replica_is_bitwise_independent_of_its_neighbours(tmp_path, precision, xla):
     card, _ = make_problem(tmp_path, precision=precision, replicas=6, steps=300)

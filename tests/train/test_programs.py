@@ -34,7 +34,8 @@ def test_nothing_holds_a_stack_that_was_closed(tmp_path, xla):
 STEPS = [tf.TensorSpec([], tf.int64)]
 
 
-@pytest.mark.parametrize("form", [pytest.param("shared", marks=pytest.mark.slow), "folded"])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["shared", "folded"])
 def test_equal_stacks_share_their_programs(tmp_path, form):
     """They are other replicas, with other data, masks and weights, and find what they would find alone."""
     card, problem = make_problem(tmp_path, replicas=4)

@@ -75,6 +75,7 @@ def resumed(tmp_path_factory):
     return {path.stem: Found(path) for path in (folder / "resume").glob("*.npz")}
 
 
+@pytest.mark.slow
 def test_replica_gets_the_bits_of_such_a_stack_on_one_device_through_retirement(bits):
     two, alone = bits["two"], bits["alone"]
     assert len(alone.facts["sizes"]) > 1, "the stack did not shrink: the test shows less"

@@ -45,6 +45,7 @@ def test_early_stopping_ends_where_keras_ends_and_resumes_with_what_it_knew(tmp_
     assert logs[0] == logs[1] and len(logs[0].splitlines()) == whole["epochs"] + 1
 
 
+@pytest.mark.slow
 def test_plateaus_and_own_callbacks_keep_their_state(tmp_path, monkeypatch):
     plateau = {"name": "ReduceLROnPlateau", "arguments": {"monitor": "loss", "min_delta": 1.0, "patience": 1}}
     kept = {"name": "ModelCheckpoint", "arguments": {"filepath": "at-{epoch}.keras", "monitor": "loss"}}
@@ -55,6 +56,7 @@ def test_plateaus_and_own_callbacks_keep_their_state(tmp_path, monkeypatch):
     assert names == [f"at-{epoch}.keras" for epoch in (1, 2, 3, 4)]
 
 
+@pytest.mark.slow
 def test_callbacks_that_are_told_of_each_step_cost_it_and_cannot_be_resumed_without_a_state(tmp_path, monkeypatch):
     card = write_card(
         tmp_path, data=HELD, train={"callbacks": [{"build": f"{NETS}:build_printer"}], "steps_per_call": "auto"}
@@ -91,6 +93,7 @@ def test_faults_of_callbacks_are_told(tmp_path, callback, said):
     assert said in run("fit", card, "-o", tmp_path / "run", code=2)
 
 
+@pytest.mark.slow
 def test_schedules_accumulation_and_precision_are_keras_own(tmp_path):
     arguments = {"initial_learning_rate": 0.1, "decay_steps": 5, "decay_rate": 0.5}
     train = {"learning_rate_schedule": {"name": "ExponentialDecay", "arguments": arguments}, "accumulate": 2}

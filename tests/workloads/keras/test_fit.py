@@ -86,7 +86,12 @@ def train_with_keras(build, data, epochs=5, batch=16, seed=3):
 
 
 @pytest.mark.parametrize(
-    ("model", "data"), [("build_mlp", "load"), ("build_adversaries", "load"), ("build_two_inputs", "load_two")]
+    ("model", "data"),
+    [
+        ("build_mlp", "load"),
+        ("build_adversaries", "load"),
+        pytest.param("build_two_inputs", "load_two", marks=pytest.mark.slow),
+    ],
 )
 def test_a_fit_is_keras_own(write_card, tmp_path, model, data):
     run("fit", write_card(model, data), "-o", tmp_path / "run")
@@ -202,6 +207,7 @@ def test_texts_are_never_given_to_xla_which_would_end_the_process():
         prepare("build_reader", "load_texts", xla=True)
 
 
+@pytest.mark.slow
 def test_a_builder_that_draws_gives_the_same_data_to_a_resumed_run(write_card, tmp_path):
     run("fit", write_card(data="draw"), "-o", tmp_path / "one")
     run("fit", write_card(data="draw"), "-o", tmp_path / "two")
@@ -273,6 +279,7 @@ def test_the_example_card_passes_the_check(tmp_path):
     assert "# memory:" in text and "validation: 0.2" in text
 
 
+@pytest.mark.slow
 def test_another_version_of_the_users_file_is_refused_at_a_resume(write_card, tmp_path):
     own = tmp_path / "nets_of_mine.py"
     own.write_text(NETS.read_text())

@@ -60,6 +60,7 @@ def test_they_train_as_with_keras(kind, data):
     np.testing.assert_allclose(ours.history["loss"], theirs["loss"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_program_that_gives_another_model_is_refused_at_a_resume(tmp_path):
     def fit(activation, rate, options=None):
         model = keras.Sequential([keras.Input((4,)), layers.Dense(3, activation), layers.Dense(1)])

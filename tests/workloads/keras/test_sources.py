@@ -19,6 +19,7 @@ def write_tables(folder):
     np.savez(folder / "arrays.npz", x=np.column_stack([*columns.values()][:6]), y=columns["y"])
 
 
+@pytest.mark.slow
 def test_a_table_is_trained_on_as_its_arrays_are(tmp_path):
     write_tables(tmp_path)
     files = {name: {"build": None, "file": name, "batch": 16} for name in ("table.csv", "table.parquet", "arrays.npz")}

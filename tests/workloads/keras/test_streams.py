@@ -29,16 +29,19 @@ def test_a_stream_and_its_validation_are_keras_own(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-PLAIN = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("plain", "cached", "stateless")]  # shuffled is more
+REST = [
+    pytest.param(kind, marks=pytest.mark.slow) for kind in ("filtered", "plain", "cached", "stateless")
+]  # shuffled is more
 
 
-@pytest.mark.parametrize("kind", ["shuffled", "filtered", *PLAIN])
+@pytest.mark.parametrize("kind", ["shuffled", *REST])
 def test_a_stream_that_was_ended_resumes_to_the_same_bits(tmp_path, monkeypatch, kind):
     data = {**STREAM, "arguments": {"kind": kind}, "validation": {"build": f"{NETS}:stream_held"}}
     whole, _ = fit_twice(write_card(tmp_path, data=data), tmp_path, monkeypatch, 13)
     assert whole["not_bit_exact"] == [] and whole["epochs"] == 4
 
 
+@pytest.mark.slow
 def test_a_stream_without_an_end_needs_to_know_when_an_epoch_ends(tmp_path, monkeypatch):
     data = {**STREAM, "arguments": {"kind": "endless"}}
     said = run("fit", write_card(tmp_path, data=data), "-o", tmp_path / "no", code=2)
@@ -133,6 +136,7 @@ def take_keras(model, feed, recorded, compilation, state, before):
     return feed.make_keras_loop(model, xla=False), "asked for"
 
 
+@pytest.mark.slow
 def test_an_epoch_that_ends_with_a_checkpoint_keeps_its_figures(tmp_path, monkeypatch):
     train = {"steps_per_call": 4, "checkpoint_every": 4}
     card = write_card(tmp_path, data={**STREAM, "arguments": {"kind": "filtered"}}, train=train)

@@ -274,6 +274,7 @@ def test_joined_products_are_tried_unless_they_multiply_far_more(tmp_path, monke
         assert forms.list_layouts(make_problem(tmp_path, [f"engine.products={fixed}"], replicas=1)[0], two) == (fixed,)
 
 
+@pytest.mark.slow
 def test_child_that_fails_leaves_what_is_taken_unmeasured(tmp_path, counted, monkeypatch):
     monkeypatch.setattr(cores, "BUDGET_SECONDS", 60.0)
     with monkeypatch.context() as patch:

@@ -96,6 +96,7 @@ def test_run_stopped_in_the_second_of_three_chunks_resumes_to_the_same_bits(whol
     same_bits(folder / "run", run)
 
 
+@pytest.mark.slow
 def test_a_chunk_of_another_size_keeps_its_own_stacks(without_pages, tmp_path, monkeypatch):
     """As many as it says that it has, and as it would be resumed with."""
     monkeypatch.setattr(
@@ -123,6 +124,7 @@ def test_what_an_earlier_chunk_chose_is_found_without_tensorflow(whole, monkeypa
     assert found == Choices.from_dict(parts[0].choices, NAMES, LAYOUTS)
 
 
+@pytest.mark.slow
 def test_progress_says_which_chunk_and_a_run_stopped_in_the_second_resumes_to_the_same_bits(
     without_pages, tmp_path, capfd, monkeypatch
 ):

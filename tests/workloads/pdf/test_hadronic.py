@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("blank_pictures")
 OVERRIDES = ["engine.form=folded", "engine.check_every=20", "positivity.initial=1", "positivity.final=10"]
 
 
-@pytest.fixture(scope="module", params=["exact", "within a tolerance"])
+@pytest.fixture(scope="module", params=[pytest.param("exact", marks=pytest.mark.slow), "within a tolerance"])
 def run(request, tmp_path_factory, blank_pictures_of_module):
     folder = tmp_path_factory.mktemp("hadronic")
     hadronic.make_pack(folder / "pack.h5")

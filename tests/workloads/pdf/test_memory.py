@@ -27,6 +27,7 @@ def count_kept_bytes(card, problem):
     return 4 * (weights * count_parameters(card) + inverses) + (4 + 1) * len(problem.central)  # data and mask
 
 
+@pytest.mark.slow
 def test_what_each_replica_adds_is_counted_by_hand(tmp_path):
     card, problem = make_problem(tmp_path, WIDE)
     record = measure_card(tmp_path / "card.yaml", 64, share=PAIR, overrides=WIDE)

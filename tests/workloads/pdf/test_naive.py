@@ -76,7 +76,9 @@ def assert_same_losses(loop, naive, tolerance):
     return got
 
 
-@pytest.mark.parametrize("overrides", [NADAM, OTHER, pytest.param(NO_PENALTIES, marks=pytest.mark.slow), HADRONIC])
+@pytest.mark.parametrize(
+    "overrides", [NADAM, *(pytest.param(one, marks=pytest.mark.slow) for one in (OTHER, NO_PENALTIES, HADRONIC))]
+)
 def test_steps_are_those_of_the_engine(tmp_path, overrides):
     make_pack(tmp_path / "pack.h5")
     if overrides is HADRONIC:
@@ -105,6 +107,7 @@ def test_losses_agree_in_single_precision(tmp_path):
     assert_same_losses(loop, naive, 1e-5)
 
 
+@pytest.mark.slow
 def test_stopping_and_best_weights_are_those_of_the_engine(tmp_path):
     overrides = ["train.stopping.patience=6", "train.optimizer={name: Adam, learning_rate: 0.05, clipnorm: null}"]
     loop, naive = make_both(tmp_path, overrides, precision="float64", replicas=3, steps=40)

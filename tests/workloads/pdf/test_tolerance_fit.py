@@ -54,6 +54,7 @@ def test_checks_are_in_report_and_checkpoint(raised):
     assert result.summary["engine"]["exactness"]["1-3"]["rank"] == exactness["rank"]
 
 
+@pytest.mark.slow
 def test_run_stopped_after_a_raise_resumes_to_the_same_bits(raised, tmp_path, monkeypatch):
     folder, _ = raised
     card, run = make_card(tmp_path, steps=60), tmp_path / "run"
@@ -92,6 +93,7 @@ def test_weights_of_sets_and_folding_do_not_go_together(tmp_path):
     assert result.exit_code == 2 and "engine.form: got 'folded'; the fit has weights of sets" in result.output
 
 
+@pytest.mark.slow
 def test_replicas_that_are_off_at_their_best_weights_are_fitted_again_exactly(few_directions, tmp_path):
     """All three: the same bits as without a tolerance; the run holds no violation, and says whom it fitted again."""
     overrides = [*CARD, "engine.on_violation=refit"]
@@ -106,6 +108,7 @@ def test_replicas_that_are_off_at_their_best_weights_are_fitted_again_exactly(fe
     assert result.summary["chi2_per_point"] == alone.summary["chi2_per_point"]
 
 
+@pytest.mark.slow
 def test_exact_fits_have_the_t0_that_the_run_made_first(few_directions, tmp_path, monkeypatch):
     monkeypatch.setattr("tfperf.workloads.pdf.job.T0_REPLICAS", 2)
     card, run = make_card(tmp_path, steps=20, replicas=2), tmp_path / "run"
@@ -117,6 +120,7 @@ def test_exact_fits_have_the_t0_that_the_run_made_first(few_directions, tmp_path
     assert not (run / "exact" / "1-2" / "t0").exists()
 
 
+@pytest.mark.slow
 def test_a_retried_replica_is_fitted_exactly_from_the_weights_of_its_own_attempt(few_directions, tmp_path, monkeypatch):
     from tfperf.workloads.pdf.model import PDF
 
@@ -141,6 +145,7 @@ def test_a_retried_replica_is_fitted_exactly_from_the_weights_of_its_own_attempt
     assert again.converged.all() and (run / "exact" / "2-2_1").is_dir()
 
 
+@pytest.mark.slow
 def test_some_that_are_off_leave_the_others_as_they_are(few_directions, tmp_path, monkeypatch):
     from tfperf.workloads.pdf import tolerance
 

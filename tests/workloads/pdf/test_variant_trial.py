@@ -55,6 +55,7 @@ def naive(tmp_path_factory):
     return checked(make_tree(tmp_path_factory.mktemp("naive")), naive=True)
 
 
+@pytest.mark.slow
 def test_a_naive_trial_is_timed(tmp_path):
     record = carry_out(Request(make_tree(tmp_path), naive=True, seconds=0.1))
     ms = record["ms_per_step"]

@@ -30,6 +30,7 @@ def test_what_is_wrong_with_the_folder_is_said_before_files_are_read(card):
     assert "has no prediction" in run("predict", card, "-o", card.parent / "run", "--verify", code=2)
 
 
+@pytest.mark.slow
 def test_a_first_try_that_gave_nothing_is_begun_anew(card):
     """With another model, and whether --resume is there or not."""
     output = card.parent / "run"

@@ -79,6 +79,7 @@ def test_a_sample_says_what_is_fast_and_how_long_all_records_take(small):
     assert page.count("<img") == 3 and "a length of 64 in all" in page
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_not_measured_again(small, monkeypatch):
     words = "predict", small / "card.yaml", "-o", small / "run", "--sample", "-q", *load(small)[1]
     passes, measure = [], sampling.SampleStudy._measure
@@ -258,6 +259,7 @@ def test_passes_with_other_batches_do_not_count(tmp_path):
     assert report["rate"]["value"] == pytest.approx(50.1)
 
 
+@pytest.mark.slow
 def test_records_that_fail_cost_a_sample_their_time(small, monkeypatch):
     """Batches that are run record by record count, and the failures of one time through the sample are told."""
     bad = dict.fromkeys(range(0, RECORDS, 20), "raised")

@@ -76,6 +76,7 @@ def same_bits(a, b):
             np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_ended_goes_on_to_the_same_bits(folder):
     ended, whole = report(folder / "ended"), report(folder / "whole")
     assert ended["resumed_from_steps"] == [10, 14] and whole["resumed_from_steps"] == []

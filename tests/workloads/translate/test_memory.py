@@ -42,6 +42,7 @@ def make_trial(card, mode="train"):
     return trial
 
 
+@pytest.mark.slow
 def test_stages_hold_what_is_counted_by_hand(synthetic):
     record = measure_card(synthetic, PAIRS)
     stages, weights = record["stages"], 4 * count_parameters(load_card(synthetic), ROWS)

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from keras import layers
 
 import tfperf
@@ -26,6 +27,7 @@ def test_a_run_whose_replicas_all_break_at_once_ends_with_a_record():
     assert found.replicas.status == ("quarantined",) * 2 and found.summary["replicas"]["usable"] == 0
 
 
+@pytest.mark.slow
 def test_statistics_may_be_larger_than_weights():
     x = 1e5 * np.random.default_rng(0).normal(size=(40, 3))  # whose variance is 1e10
     found = train(x, layers.BatchNormalization)

@@ -48,6 +48,7 @@ class Recorder(keras.callbacks.Callback):
         pass
 
 
+@pytest.mark.slow
 def test_callbacks_do_what_they_do_to_a_model_alone():
     found = fit_ensemble(3, callbacks=make_rules())
     ended = found.replicas.stop_epoch

@@ -108,7 +108,8 @@ def test_an_interrupted_run_goes_on_to_the_bit(card, tmp_path, form):
     same(tmp_path / "whole", tmp_path / "cut")
 
 
-@pytest.mark.parametrize("form", ["lanes", pytest.param("stacked", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["lanes", "stacked"])
 def test_a_replica_that_breaks_leaves_the_others_to_the_bit(card, tmp_path, form):
     masks = f'{{build: "{NETS}:mask", arguments: {{samples: 72}}}}'
     sound, broken = (tmp_path / name for name in ("sound", "broken"))

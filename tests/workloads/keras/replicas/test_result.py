@@ -67,7 +67,10 @@ def fit(build, **more):
     )
 
 
-@pytest.mark.parametrize("build", [build_own, build_own_loss, build_unsavable, lambda: build_own()])
+REST = (build_own_loss, build_unsavable, lambda: build_own())
+
+
+@pytest.mark.parametrize("build", [build_own, *(pytest.param(build, marks=pytest.mark.slow) for build in REST)])
 def test_models_of_own_classes_are_built_again_in_the_same_process(build):
     found, (x, _) = fit(build), nets.load()
     for row, number in enumerate(found.replicas.id):
@@ -76,6 +79,7 @@ def test_models_of_own_classes_are_built_again_in_the_same_process(build):
         np.testing.assert_allclose(model.predict(x, verbose=0), found.predict(x)[row], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_another_process_is_told_which_class_it_lacks(tmp_path):
     path = fit(build_own).save(tmp_path / "own.h5")
     code = f"import tfperf; tfperf.load({str(path)!r}).model(2)"

@@ -42,7 +42,8 @@ def fit_alone(replica, data, **keys):
     return tfperf.fit(nets.build, data, seed=seed, epochs=EPOCHS, validation=hold(), keys=keys).history
 
 
-@pytest.mark.parametrize(("form", "windows"), [("lanes", False), pytest.param("stacked", True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "windows"), [("lanes", False), ("stacked", True)])
 def test_each_replica_is_what_a_fit_makes_alone(form, windows, monkeypatch):
     if windows:  # of two batches each
         monkeypatch.setattr(stream, "MOST_BYTES", 2 * BATCH * 4 * 4)

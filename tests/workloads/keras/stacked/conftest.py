@@ -6,7 +6,7 @@ import pytest
 
 QUICK = ("refused", "named", "some")  # in names of tests that train nothing, or few layers
 QUICK_THROUGHOUT = ("test_probe.py",)
-QUICK_FILES = ("test_dense.py", "test_operations.py", "test_faults.py", "test_clipping.py")
+QUICK_FILES = ("test_dense.py", "test_operations.py", "test_clipping.py")
 
 
 def pytest_collection_modifyitems(items):

@@ -20,6 +20,7 @@ def write_factor(folder, name, table, values, errors):
     return path
 
 
+@pytest.mark.slow
 def test_correction_factors_multiply_rows_and_their_errors_enter_the_covariance(tables, tmp_path):
     rng, name, each = np.random.default_rng(8), "NMC_NC_NOTFIXED_EM-F2", {}
     for table in ("NMC_NC_EM_D_F2", "NMC_NC_EM_P_F2"):
