@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PREFIX = "tfperf."  # of the scopes' names
+# what is told of the host in a profile: the line that a thread is at, a garbage collection, a callback's class and hook
+SAMPLE, GARBAGE, CALLBACK = (f"{PREFIX}{name}:" for name in ("at", "garbage", "callback"))
 
 
 @contextmanager

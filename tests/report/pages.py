@@ -13,7 +13,7 @@ from tfperf.report.input import conclude
 from tfperf.report.input_page import render_input
 from tfperf.report.placements_page import render_placements_page
 from tfperf.report.prediction_page import render_prediction
-from tfperf.report.profile import make_profile_record
+from tfperf.report.profile import make_profile_record, merge_records
 from tfperf.report.profile_page import render_profile_page
 from tfperf.results.placements import Estimate, PlacementRow
 from tfperf.trace.attribution import Attribution, read_attribution
@@ -79,14 +79,21 @@ def profile_parts(folder, text="") -> tuple[Attribution, dict]:
     python = [("train", 200 * i, 150, {"step_num": i}) for i in range(3)]
     main = [(name, 200 * i + 50 * j + 10, 30) for i in range(3) for j, name in enumerate(("dense/MatMul:MatMul", LONG))]
     found = read_attribution(write(folder / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}}))
-    record = make_profile_record(found) | {"marks": "guessed from gaps", "problems": ["part of the profile is missing"]}
+    record = merge_records([make_profile_record(found)]) | {
+        "marks": "guessed from gaps",
+        "problems": ["part of the profile is missing"],
+    }
     record["ledger"] = [{"kind": "trace", "function": "train_step", "seconds": 1.25, "cause": "an argument is new"}]
-    record["findings"] = [{"share": 0.3, "what": "waits for input", "change": "raise data.workers"}]
+    record["findings"] = [{
+        "rule": "input", "what": "steps wait for input", "ms": 2.0, "gain_ms": 1.5, "bound_ms": 2.0, "share": 0.3,
+        "change": "raise data.workers",
+    }]  # fmt: skip
     record["transfers"] = [{"device": "GPU", "direction": "to", "mbyte": 1.5, "ms": 2.5, "gbyte_per_second": 0.6}]
     for key in ("marks", "problems", "constant"):
         record[key] = plant(record[key], text)
     for key in ("ledger", "findings", "transfers", "operations", "layers"):  # their keys are the columns of files
-        record[key] = [{name: plant(value, text) for name, value in row.items()} for row in record[key]]
+        rows = record[key]
+        record[key] = [{name: v if name == "rule" else plant(v, text) for name, v in row.items()} for row in rows]
     record["devices"] = {name + text: device for name, device in record["devices"].items()}
     timeline = replace(found.timeline, lanes=plant(found.timeline.lanes, text), names=plant(found.timeline.names, text))
     keyed: dict[str, Any] = {

@@ -17,7 +17,7 @@ from tests.report.test_browser import CHROMIUM, requests
 from tests.trace.profiles import us, write
 from tfperf.report.board import describe_profiles, find_log_directory
 from tfperf.report.plots_profile import draw_timeline
-from tfperf.report.profile import make_profile_record, make_profile_tables
+from tfperf.report.profile import make_profile_record, make_profile_tables, merge_records
 from tfperf.report.profile_files import write_profile
 from tfperf.report.tensorboard import FILE
 from tfperf.trace.attribution import read_attribution
@@ -40,7 +40,7 @@ def found(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(found, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    write_profile(folder, found, make_profile_record(found), "a <i>title</i>")
+    write_profile(folder, found, merge_records([make_profile_record(found)]), "a <i>title</i>")
     return folder
 
 

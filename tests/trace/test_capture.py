@@ -44,10 +44,10 @@ def make_step(xla, turns):
 def test_steps_and_phases_of_a_compiled_loop(tmp_path, xla):
     step = make_step(xla, 5)
     with capture(tmp_path, steps=4, skip=2, steps_per_call=None) as taken:
-        for i in range(8):
+        for i in range(12):
             with taken.step(i):
                 step().numpy()
-    assert len(taken.seconds) == 8 and taken.recorded_ms is not None and taken.recorded_ms > 0
+    assert len(taken.seconds) == 12 and taken.recorded_ms is not None and taken.recorded_ms > 0
     assert taken.unrecorded_ms is not None and taken.unrecorded_ms > 0
     found = read_attribution(tmp_path)
     assert found.calls == 4 and len(found.steps) == 20
@@ -149,9 +149,14 @@ def test_bad_input_has_code_2_and_no_traceback(tmp_path, content, message):
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
-def test_times_of_calls_are_those_of_the_window_and_of_the_others_but_the_first(tmp_path):
-    taken = Capture(tmp_path, calls=2, skip=3, host_level=2, seconds=[9.0, 0.1, 0.3, 0.5, 0.7, 0.2])
-    assert taken.recorded_ms == pytest.approx(600) and taken.unrecorded_ms == pytest.approx(200)
+def test_periods_are_those_of_the_window_and_of_the_others_but_the_first_two(tmp_path):
+    """What starts and ends the recording lies in none of them."""
+    periods = [9.0, 5.0, 0.1, 0.3, 7.0, 0.5, 0.7, 7.0, 0.2, 0.2]  # it starts in the fifth, and ends in the eighth
+    begins = np.concatenate([[0.0], np.cumsum(periods)]).tolist()
+    window = Capture(tmp_path, calls=3, skip=5, host_level=2, begins=begins)
+    assert window.recorded_ms == pytest.approx(600) and window.unrecorded_ms == pytest.approx(200)
+    few = Capture(tmp_path, calls=3, skip=5, host_level=2, begins=begins[:-1])
+    assert few.unrecorded_ms is None
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,9 @@ def test_other_callbacks_are_named_wherever_they_stand(tmp_path, first):
     mine, other = ProfileCallback(tmp_path, steps=6, skip=4), Sleeper()
     fit(make_model(), *((other, mine) if first else (mine, other)))
     found = read_attribution(tmp_path)
-    assert found.idle_between["callback"] > 18 and found.idle_between["launch"] < 10
+    assert found.account.sum("callback") > 18 and found.account.sum("dispatch") < 10
     (said,) = [f for f in list_findings(found) if f.share > 0.5]
-    assert "callbacks run" in said.what
+    assert said.rule == "callback" and "Sleeper.on_train_batch_end, 2" in said.what and "each step" in said.what
     assert vars(other).keys() == vars(Sleeper()).keys() | vars(keras.callbacks.Callback()).keys(), "as it was before"
 
 
@@ -90,8 +90,9 @@ def test_a_callbacks_own_attributes_come_back(tmp_path):
 
 def test_the_end_of_an_epoch_is_a_cause_of_its_own(tmp_path):
     fit(make_model(), ProfileCallback(tmp_path, steps=6, skip=3), batch_size=64, epochs=10)
-    idle = read_attribution(tmp_path).idle_between
-    assert idle["epoch"] > idle["host"]
+    account = read_attribution(tmp_path).account
+    assert account.epochs == 5 and account.expected_epochs == 5
+    assert account.sum("epoch") > account.sum("python", "input", "unexplained")
 
 
 def test_a_slow_dataset_is_told(tmp_path):
@@ -144,6 +145,8 @@ def test_an_exception_in_fit_does_not_block_the_next_profile(tmp_path):
     breaks = Breaks()
     with pytest.raises(KeyboardInterrupt):
         fit(model, ProfileCallback(tmp_path / "a", steps=10, skip=3), breaks)
+    (problem,) = read_attribution(tmp_path / "a").problems  # what was recorded is kept
+    assert problem == "the training ended after 4 of 10 calls that were to be recorded"
     fit(model, ProfileCallback(tmp_path / "b", steps=5, skip=3))
     found = read_attribution(tmp_path / "b")
     assert found.calls == 5 and found.problems == () and "on_train_batch_end" not in vars(breaks)
@@ -189,6 +192,6 @@ def test_what_cannot_be_looked_into_is_said_and_ends_nothing(tmp_path, monkeypat
 
 
 def test_a_callback_has_the_same_ranges_as_a_capture(tmp_path):
-    for window in ({"steps": 0}, {"skip": -1}, {"host_level": 9}):
+    for window in ((0,), (10, -1), (10, 3, 9)):
         with pytest.raises(UserError, match="must be a whole number from"):
-            ProfileCallback(tmp_path, **window)
+            ProfileCallback(tmp_path, *window)

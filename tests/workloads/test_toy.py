@@ -87,7 +87,7 @@ def test_a_fit_that_is_killed_goes_on_to_the_same_bits(tfperf, installed, tmp_pa
 
 
 def test_steps_are_profiled_and_swept(tfperf, tmp_path):
-    said = tfperf("profile", "card.yaml", "--set", "steps=20000", "--steps", "60", "--skip", "10")
+    said = tfperf("profile", "card.yaml", "--repeat", "1", "--set", "steps=20000", "--steps", "60", "--skip", "10")
     assert "6 calls of 10 steps" in said
     (tmp_path / "sweep.yaml").write_text(CARD + SWEEP)
     said = tfperf("sweep", "sweep.yaml", "-o", "sweep")

@@ -205,7 +205,7 @@ def compare(runs: tuple[Path, ...]) -> None:
 @click.option(
     "--host-level", type=click.IntRange(1, 3), help="How much the host tells; by default the card's profile block, 2."
 )
-@click.option("--repeat", type=click.IntRange(1, 100), default=1, show_default=True, help="Record so many times.")
+@click.option("--repeat", type=click.IntRange(1, 100), default=5, show_default=True, help="Captures of a card.")
 @click.option("--naive", is_flag=True, help="Record the card's fit as plain Keras would do it.")
 def profile(
     path: Path, overrides: tuple[str, ...], against: Path | None, limit: float, output: Path | None,
@@ -213,29 +213,35 @@ def profile(
 ) -> None:  # fmt: skip
     """Tell where each step's time goes: in the newest profile under PATH, or in one recorded now where it is a card.
 
-    PATH: a card (.yaml), a run, a log directory or an .xplane.pb file. The report of a card's profile is written beside
-    it. With --against exit code 1 says that a step takes longer, by more than the limit and than chance may do.
+    PATH: a card (.yaml), a run, a log directory or an .xplane.pb file. What is recorded of a card goes to -o with the
+    report, or to CARD_profile; the report of a run to profile/ in it. Each capture of a card is a process of its own;
+    with --against CARD they take turns. With --against exit code 1 says that a step takes longer, by more than chance
+    may do and than the limit.
     """
     from tfperf.console.screen import show
     from tfperf.report.profile import make_difference_table, make_profile_tables, read_profile
-    from tfperf.report.profile_files import prepare_folder, write_profile
-    from tfperf.runs.recording import record_profile
+    from tfperf.report.profile_files import CARD_SUFFIXES, find_report_folder, prepare_folder, write_profile
+    from tfperf.study.profile import record_profiles
     from tfperf.trace.diff import compare
 
-    if output is not None:
-        prepare_folder(output)
-
     given = [*overrides, *(f"profile.{key}={value}" for key, value in window.items() if value is not None)]
-    before = None
+    folders = {path: find_report_folder(path, output, logdir)}
     if against is not None:
-        before = read_profile(record_profile(against, Path(f"{against.stem}_profile"), given, repeat, naive))
-    source = record_profile(path, logdir or Path(f"{path.stem}_profile"), given, repeat, naive)
+        folders[against] = find_report_folder(against, None, None)
+    cards = [(one, folders[one][0]) for one in (against, path) if one is not None and one.suffix in CARD_SUFFIXES]
+    if cards:
+        show_text(f"{', '.join(str(folder) for _, folder in cards)}: what is recorded, and its report")
+        record_profiles(cards, given, repeat, naive)
+    source, report_folder = folders[path]
+    before = None if against is None else read_profile(folders[against][0])
     found, report = read_profile(source)
     show(make_profile_tables(report))
-    if output is not None or source != path:
-        show_text(str(write_profile(output or source, found, report, path.name)[0]))
+    if report_folder is not None:
+        prepare_folder(report_folder)
+        show_text(str(write_profile(report_folder, found, report, path.name)[0]))
     if before is not None:
-        show(make_difference_table(difference := compare(report, before[1], limit / 100)))
+        difference = compare(report, before[1], limit / 100, paired=len(cards) == 2)
+        show(make_difference_table(difference))
         sys.exit(AMISS if difference.worse else DONE)
 
 

@@ -1,6 +1,7 @@
 """What a profile says, as a record and as tables."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,21 @@ from rich.table import Table
 from rich.text import Text
 
 from tfperf.report.ablation import format_digits
+from tfperf.report.profile_account import WORDS, describe_account, describe_verdict, list_account_rows
+from tfperf.trace.account import Account
 from tfperf.trace.attribution import Attribution, read_attribution
-from tfperf.trace.costs import OperationCost, average_by_call, estimate_standard_error
+from tfperf.trace.costs import OperationCost
 from tfperf.trace.device_use import make_use_record
-from tfperf.trace.diff import Difference
+from tfperf.trace.diff import PERIOD, Difference
 from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import list_repeats
 from tfperf.trace.phases import PHASES
 
 Record = dict[str, Any]
-UNKNOWN = "nobody can tell, for one call says nothing of chance"
+UNKNOWN = "nobody can tell, for one capture says nothing of chance (--repeat records several)"
 COSTLIEST, MOST_LAYERS, MOST_CHANGES = 12, 12, 12  # rows of tables; the record has all
 VERDICTS = {"overlap": "they overlap", "wait": "copies and steps wait for each other"}
 NVML = "it is of the driver's last sample, 1/6 to 1 s, not of these steps, and of the kernels of all processes"
-CAUSES = {
-    "compilation": "traces and compiles", "validation": "prepares the validation", "input": "waits for input",
-    "callback": "callbacks", "epoch": "between epochs", "launch": "starts and ends calls", "host": "does other things",
-}  # fmt: skip
 
 
 def read_profile(path: Path) -> tuple[Attribution, Record]:
@@ -42,11 +41,11 @@ def read_profile(path: Path) -> tuple[Attribution, Record]:
 def make_profile_record(attribution: Attribution) -> Record:
     """JSON of a profile, with what its capture noted.
 
-    Times are medians over steps in ms, shares are of the operations' time (0 to 1). `period_ms`: from step to step,
-    with what lies between calls; `step_ms`: from the first operation to the last; `overlap_ms`: how much of a step
-    several phases run at once; `idle_ms`: no operation at all; `gap_ms`: between the steps of neighbouring calls, null
-    for a single one; `mean_ms`: as period_ms, but all time shared out; `phases`: of the device on which each takes
-    longest. `noise`: standard errors.
+    Times are means over steps in ms, shares are of the operations' time (0 to 1). Medians are `period_ms`: from step to
+    step, with what lies between calls, and `step_ms`: from the first operation to the last. `overlap_ms`: how much of a
+    step several phases run at once; `idle_ms`: no operation at all; `gap_ms`: between the steps of neighbouring calls,
+    null for a single one; `mean_ms`: as period_ms, but all time shared out; `phases`: of the device on which each takes
+    longest.
     """
     notes, steps, constant = attribution.notes, attribution.steps, attribution.constant
     devices: dict[str, Any] = {}
@@ -54,14 +53,13 @@ def make_profile_record(attribution: Attribution) -> Record:
     for device, busy in attribution.busy.items():
         every = attribution.any[device]
         devices[device] = {
-            "phases": {phase: float(ms) for phase, ms in zip(PHASES, np.median(busy, axis=0), strict=True)},
-            "busy_ms": float(np.median(every)), "idle_ms": float(np.median(steps - every)),
-            "overlap_ms": float(np.median(busy.sum(axis=1) - every)), **vars(attribution.launches[device]),
+            "phases": {phase: float(ms) for phase, ms in zip(PHASES, busy.mean(axis=0), strict=True)},
+            "busy_ms": float(every.mean()), "idle_ms": float((steps - every).mean()),
+            "overlap_ms": float((busy.sum(axis=1) - every).mean()), **vars(attribution.launches[device]),
         }  # fmt: skip
-        errors = estimate_standard_error(average_by_call(busy, attribution.call).T)
         phases += [
-            {"device": device, "phase": phase, "ms_per_step": float(ms), "noise_ms": float(error)}
-            for phase, ms, error in zip(PHASES, np.median(busy, axis=0), errors, strict=True)
+            {"device": device, "phase": phase, "ms_per_step": float(ms)}
+            for phase, ms in zip(PHASES, busy.mean(axis=0), strict=True)
         ]
     longest = {phase: max(d["phases"][phase] for d in devices.values()) for phase in PHASES}
     return {
@@ -69,23 +67,25 @@ def make_profile_record(attribution: Attribution) -> Record:
         "quartiles_ms": np.percentile(steps, [25, 75]).tolist(), "steps": len(steps), "calls": attribution.calls,
         "marks": attribution.marks, "gap_ms": float(np.median(attribution.gaps)) if len(attribution.gaps) else None,
         "gaps_ms_per_step": _compute_gap_per_step(attribution),
-        "noise": {
-            "step_ms": float(estimate_standard_error(average_by_call(steps, attribution.call))),
-            "period_ms": float(estimate_standard_error(attribution.periods)), "samples": len(attribution.periods),
-        },
         "call_ms": {"recorded": notes.recorded_ms, "unrecorded": notes.unrecorded_ms}, "program": notes.program,
         "phases": longest, "devices": devices, "phases_by_device": phases,
-        "between_calls": {"phases": attribution.gap_phases, "idle": attribution.idle_between},
-        "idle_inside": attribution.idle_inside, "unattributed_share": attribution.compute_share(unknown=True),
+        "account": make_account_record(attribution.account),
+        "unattributed_share": attribution.compute_share(unknown=True),
         "inferred_share": attribution.compute_share(unknown=False),
-        "operations": [_make_operation_record(cost) for cost in attribution.costs],
+        "operations": _list_operations(attribution.costs),
         "layers": _sum_layers(attribution.costs), "constant": [cost.name for cost in constant],
-        "constant_share": sum(cost.ms for cost in constant) / attribution.mean_ms if attribution.mean_ms else 0.0,
+        "constant_share": attribution.constant_alone / attribution.mean_ms if attribution.mean_ms else 0.0,
         "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in attribution.transfers],
         "device_use": [make_use_record(use) for use in attribution.device_use], "nvml": list(notes.utilisation),
         "ledger": [vars(entry) for entry in attribution.ledger], "problems": list(attribution.problems),
-        "findings": [vars(finding) for finding in list_findings(attribution)],
+        "findings": [asdict(finding) for finding in list_findings(attribution)],
     }  # fmt: skip
+
+
+def make_account_record(account: Account) -> Record:
+    """JSON of an account."""
+    charges = [asdict(one) | {"per_epoch": one.per_epoch} for one in account.charges]
+    return asdict(account) | {"period_ms": account.period_ms, "charges": charges}
 
 
 def _compute_gap_per_step(attribution: Attribution) -> float:
@@ -94,10 +94,19 @@ def _compute_gap_per_step(attribution: Attribution) -> float:
     return float(np.median(attribution.gaps / counts[:-1])) if len(attribution.gaps) else 0.0
 
 
-def _make_operation_record(cost: OperationCost) -> Record:
+def _list_operations(costs: Sequence[OperationCost]) -> list[Record]:
+    """Rows of operations; names that several functions have are told apart by these."""
+    functions: dict[tuple[str, str], set[str]] = {}
+    for cost in costs:
+        functions.setdefault((cost.device, cost.name), set()).add(cost.function)
+    return [_make_operation_record(cost, len(functions[cost.device, cost.name]) > 1) for cost in costs]
+
+
+def _make_operation_record(cost: OperationCost, shared: bool) -> Record:
     return {
-        "name": cost.name, "kind": cost.kind, "device": cost.device, "phase": cost.phase, "layer": cost.layer,
-        "inferred": cost.inferred, "constant": cost.constant, "ms_per_step": cost.ms, "noise_ms": cost.noise,
+        "name": f"{cost.name} in {cost.function}" if shared and cost.function else cost.name,
+        "kind": cost.kind, "device": cost.device, "phase": cost.phase, "layer": cost.layer,
+        "inferred": cost.inferred, "constant": cost.constant, "ms_per_step": cost.ms,
         "per_step": cost.count,
     }  # fmt: skip
 
@@ -131,34 +140,50 @@ def describe_use(record: Mapping[str, Any]) -> list[str]:
 
 def _sum_layers(costs: Sequence[OperationCost]) -> list[Record]:
     """Operations' time by layer, phase and device, the costliest first."""
-    sums: dict[tuple[str, str, str], list[float]] = {}
+    sums: dict[tuple[str, str, str], float] = {}
     for cost in costs:
-        mine = sums.setdefault((cost.layer, cost.phase, cost.device), [0.0, 0.0])
-        mine[0], mine[1] = mine[0] + cost.ms, float(np.hypot(mine[1], cost.noise))
+        key = cost.layer, cost.phase, cost.device
+        sums[key] = sums.get(key, 0.0) + cost.ms
     rows = [
-        {"layer": layer, "phase": phase, "device": device, "ms_per_step": ms, "noise_ms": noise}
-        for (layer, phase, device), (ms, noise) in sums.items()
+        {"layer": layer, "phase": phase, "device": device, "ms_per_step": ms}
+        for (layer, phase, device), ms in sums.items()
     ]
     return sorted(rows, key=lambda row: -float(str(row["ms_per_step"])))
 
 
 def merge_records(records: Sequence[Record]) -> Record:
-    """One record of captures of the same program: the last, with medians and noise of them all."""
-    last = dict(records[-1])
-    if len(records) > 1:
-        # what differs between captures; noise inside of them knows nothing of it
-        keys = ("period_ms", "step_ms")
-        values = {key: np.array([record[key] for record in records]) for key in keys}
-        last |= {key: float(np.median(values[key])) for key in keys}
-        last["noise"] = {key: float(estimate_standard_error(values[key])) for key in keys} | {"samples": len(records)}
-    return last | {"captures": len(records)}
+    """One record of captures of the same program: the last, with medians over them, and what each of them took."""
+    medians = {key: float(np.median([record[key] for record in records])) for key in ("period_ms", "step_ms")}
+    return records[-1] | medians | {"captures": len(records), "series": list(map(_list_parts, records))}
+
+
+def _list_parts(record: Record) -> dict[str, dict[str, float]]:
+    """ms a step of all that a capture is made of, by kind and name."""
+    account = record["account"]
+    per_epoch = sum(one["ms"] for one in account["charges"] if one["per_epoch"])
+    out: dict[str, dict[str, float]] = {
+        # calls that stalled, and the chance of an epoch's end in what is recorded, are in neither
+        "step": {PERIOD: record["period_ms"] + per_epoch, "from first to last operation": record["step_ms"]},
+        "gap": {"between calls": record["gaps_ms_per_step"]}, "cause": {},
+    }  # fmt: skip
+    for one in account["charges"]:
+        name = " ".join(filter(None, (WORDS[one["cause"]], one["name"])))
+        out["cause"][name] = out["cause"].get(name, 0.0) + one["ms"]
+    rows = ("phase", "phases_by_device", "phase"), ("layer", "layers", "layer"), ("operation", "operations", "name")
+    for kind, table, key in rows:
+        out[kind] = {}
+        for row in record[table]:
+            name = " ".join(filter(None, (row["device"], row["phase"] if kind == "layer" else "", row[key])))
+            out[kind][name] = out[kind].get(name, 0.0) + row["ms_per_step"]
+    return out
 
 
 def make_profile_tables(record: Mapping[str, Any]) -> RenderableType:
-    """All tables of a profile that fit a screen."""
-    more = _make_gap_table(record), _make_cost_table(record), _make_layer_table(record)
-    tables = [_make_phase_table(record), *(table for table in more if table is not None)]
-    return Group(*tables, *(Text(line) for line in describe_profile(record)))
+    """The verdict, then all tables of a profile that fit a screen."""
+    more = _make_cost_table(record), _make_layer_table(record)
+    tables = [_make_account_table(record), _make_phase_table(record), *(table for table in more if table is not None)]
+    verdict = (Text(line) for line in describe_verdict(record))
+    return Group(*verdict, Text(), *tables, *(Text(line) for line in describe_profile(record)))
 
 
 def describe_profile(record: Mapping[str, Any]) -> list[str]:
@@ -170,12 +195,7 @@ def describe_profile(record: Mapping[str, Any]) -> list[str]:
         f"no phase is known for {record['unattributed_share']:.1%} of the operations' time, "
         f"inferred for {record['inferred_share']:.1%}",
     ]
-    call = record["call_ms"] or {}
-    if call.get("recorded") and call.get("unrecorded"):
-        out.append(
-            f"a call takes {format_digits(call['recorded'])} ms while it is recorded, "
-            f"{format_digits(call['unrecorded'])} while not ({call['recorded'] / call['unrecorded'] - 1:+.1%})"
-        )
+    out += describe_account(record)
     out += [] if record["marks"].startswith("marks") else [f"steps are {record['marks']}"]
     for device, one in record["devices"].items():
         out.append(
@@ -188,8 +208,7 @@ def describe_profile(record: Mapping[str, Any]) -> list[str]:
     out += describe_use(record)
     for one in record["ledger"][:10]:
         out.append(f"{one['kind']} of {one['function']}: {format_digits(one['seconds'])} s; {one['cause']}")
-    out += [f"warning: {problem}" for problem in record["problems"]]
-    return out + [f"{f['share']:.0%}: {f['what']}: {f['change']}" for f in record["findings"]]
+    return out + [f"warning: {problem}" for problem in record["problems"]]
 
 
 def _make_phase_table(record: Mapping[str, Any]) -> Table:
@@ -204,16 +223,10 @@ def _make_phase_table(record: Mapping[str, Any]) -> Table:
     return table
 
 
-def _make_gap_table(record: Mapping[str, Any]) -> Table | None:
-    if not record["gap_ms"]:
-        return None
-    table = _make_table("between calls", ("", "ms a gap"))
-    for name, ms in record["between_calls"]["phases"].items():
-        if ms:
-            table.add_row(f"{name} runs", format_digits(ms))
-    for cause, ms in record["between_calls"]["idle"].items():
-        if ms:
-            table.add_row(f"nothing runs: {CAUSES[cause]}", format_digits(ms))
+def _make_account_table(record: Mapping[str, Any]) -> Table:
+    table = _make_table("where the time from step to step goes", ("ms a step", "share", "times"), ("cause", "of"))
+    for cause, name, ms, share, times in list_account_rows(record):
+        table.add_row(ms, share, times, cause, Text(name))
     return table
 
 
@@ -247,8 +260,9 @@ def make_difference_table(difference: Difference) -> RenderableType:
     step = difference.step
     share = f"{step.difference_ms / step.before:+.1%}" if step.before else "from nothing"
     said = {"slower": "slower", "faster": "faster", "same": "no change", "unknown": UNKNOWN}[step.verdict]
-    line = f"{said}: {share} from step to step; beyond chance and more than {difference.limit:.0%} counts"
-    return Group(table, Text(line))
+    line = f"{said}: {share} {PERIOD}; beyond chance counts, and for the exit code more than {difference.limit:.0%}"
+    left_out = [Text(f"left out, far from the others: {one}") for one in step.left_out]
+    return Group(table, *left_out, Text(line))
 
 
 def _make_table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) -> Table:

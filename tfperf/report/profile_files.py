@@ -31,6 +31,7 @@ from tfperf.trace.attribution import Attribution
 from tfperf.trace.phases import PHASES
 from tfperf.trace.timeline import Timeline
 
+CARD_SUFFIXES = (".yaml", ".yml")
 MOST_EVENTS = 200_000  # of Chrome's trace; its viewers get slow beyond
 IN_JSON = 200  # operations in report.json; operations.csv has them all
 Record = Mapping[str, Any]
@@ -44,7 +45,7 @@ def write_profile(folder: Path, attribution: Attribution, record: Record, title:
     prepare_folder(folder)
     files: dict[str, bytes] = {
         "report.html": render_profile_page(attribution, record, title).encode(errors="replace"),
-        "report.json": (to_json({**record, "operations": record["operations"][:IN_JSON]}, indent=1) + "\n").encode(),
+        "report.json": (to_json(_shorten(record), indent=1) + "\n").encode(),
         "phases.csv": format_csv(("step", "call", "device", "phase", "ms"), _list_phase_rows(attribution)).encode(),
         "operations.csv": format_csv(tuple(record["operations"][0]), map(dict.values, record["operations"])).encode(),
         "trace.json.gz": gzip.compress(json.dumps(to_chrome_trace(attribution.timeline)).encode(), mtime=0),
@@ -54,6 +55,22 @@ def write_profile(folder: Path, attribution: Attribution, record: Record, title:
         with write_atomically(folder / name, len(content)) as temporary:
             temporary.write_bytes(content)
     return [folder / name for name in files]
+
+
+def _shorten(record: Record) -> dict[str, Any]:
+    """What report.json has: not all operations, nor what each capture is made of."""
+    return {**record, "operations": record["operations"][:IN_JSON], "series": [one["step"] for one in record["series"]]}
+
+
+def find_report_folder(path: Path, output: Path | None, logdir: Path | None) -> tuple[Path, Path | None]:
+    """Where the profile that a path names is, or will be, and where its report goes; None: nowhere.
+
+    A card's goes to `output`, or to CARD_profile in the current folder, a run's to its own profile/.
+    """
+    if path.suffix in CARD_SUFFIXES:
+        source = logdir or output or Path(f"{path.stem}_profile")
+        return source, output or source
+    return path, output or (path / "profile" if has_run(path) else None)
 
 
 def prepare_folder(folder: Path) -> None:

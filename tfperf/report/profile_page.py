@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfperf.report.ablation import format_digits
-from tfperf.report.page import render_image, render_page, render_paragraph, render_table, render_tiles
+from tfperf.report.page import render_details, render_image, render_page, render_paragraph, render_table, render_tiles
 from tfperf.report.plots_profile import draw_timeline
-from tfperf.report.profile import CAUSES, describe_use
+from tfperf.report.profile import describe_use
+from tfperf.report.profile_account import describe_account, describe_verdict, find_rule, list_account_rows
 from tfperf.report.style import apply_style, to_png
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.phases import PHASES
@@ -24,14 +25,15 @@ def render_profile_page(attribution: Attribution, record: Record, title: str) ->
         ("steps, calls", f"{record['steps']}, {record['calls']}"),
         ("no phase known", f"{record['unattributed_share']:.1%}"), ("phase inferred", f"{record['inferred_share']:.1%}")
     ])  # fmt: skip
+    head += "".join(map(render_paragraph, describe_verdict(record)))
     head += "".join(render_paragraph(problem, "warning") for problem in record["problems"])
     with apply_style():
         picture = to_png(draw_timeline(attribution))
     sections = [
-        ("change", "What to change", _render_findings(record)), ("phases", "Phases", _render_phases(record)),
+        ("change", "What to change", _render_findings(record)),
+        ("account", "Where the time goes", _render_account(record)), ("phases", "Phases", _render_phases(record)),
         ("timeline", "Steps",
          render_image(picture, "Operations of a few steps by thread or stream; lengths of all steps.")),
-        ("gaps", "Between calls, and while nothing runs", _render_gaps(record)),
         ("operations", "Operations", _render_operations(record)), ("layers", "Layers", _render_layers(record)),
         ("ledger", "Traces and compilations", _render_ledger(record)),
     ]  # fmt: skip
@@ -39,9 +41,22 @@ def render_profile_page(attribution: Attribution, record: Record, title: str) ->
 
 
 def _render_findings(record: Record) -> str:
-    rows = [(f"{f['share']:.0%}", f["what"], f["change"]) for f in record["findings"]]
-    none = render_paragraph("Nothing stands out.")
-    return render_table(("share", "what", "change"), rows, kind="text") if rows else none
+    rows = [(format_digits(f["gain_ms"]), f"{f['share']:.0%}", f["what"], f["change"]) for f in record["findings"]]
+    if not rows:
+        return render_paragraph(describe_verdict(record)[-1])
+    rules = {name: find_rule(name) for name in dict.fromkeys(f["rule"] for f in record["findings"])}
+    examples = "".join(
+        render_details(f"{rule.title}: an example", f"# before\n{rule.before}\n\n# after\n{rule.after}")
+        for rule in rules.values()
+    )
+    return render_table(("gains, ms a step", "share", "what", "change"), rows, kind="text") + examples
+
+
+def _render_account(record: Record) -> str:
+    rows = [(cause, name, ms, share, times) for cause, name, ms, share, times in list_account_rows(record)]
+    said = "Each moment counts for one cause; what devices do comes before what the host does meanwhile."
+    notes = "".join(render_paragraph(line, "soft") for line in (said, *describe_account(record)))
+    return notes + render_table(("cause", "of", "ms a step", "share", "times a step"), rows, kind="text")
 
 
 def _render_phases(record: Record) -> str:
@@ -67,17 +82,6 @@ def _render_phases(record: Record) -> str:
     kernels = render_table(("device", "operations a step", "below 10 us", "median, us"), counts)
     use = "".join(map(render_paragraph, describe_use(record)))
     return text + render_table(("phase", *devices), rows, foot) + kernels + more + use
-
-
-def _render_gaps(record: Record) -> str:
-    between = record["between_calls"]
-    rows = [(f"{phase} runs", format_digits(ms)) for phase, ms in between["phases"].items() if ms]
-    rows += [(f"nothing runs: {CAUSES[cause]}", format_digits(ms)) for cause, ms in between["idle"].items() if ms]
-    inside = [(CAUSES[cause], format_digits(ms)) for cause, ms in record["idle_inside"].items() if ms]
-    if not rows and not inside:
-        return render_paragraph("There is one call, and it is never idle.")
-    table = render_table(("between calls", "ms a gap"), rows)
-    return table + render_table(("while nothing runs in a step", "ms a step"), inside)
 
 
 def _render_operations(record: Record) -> str:

@@ -1,23 +1,25 @@
 """Time of a profile by step, device and phase."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array, Indices, Int64Array, TextArray
+from tfperf.trace.account import Account, make_account
+from tfperf.trace.claims import Claims
 from tfperf.trace.costs import NS_PER_MS, OperationCost, average_by_call, find_costs
 from tfperf.trace.device_use import DeviceUse, measure_device_use
-from tfperf.trace.idle import average_causes, find_outer_phases, is_dataset_thread, merge_events, split_idle_time
-from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.host_events import find_outer_phases, is_dataset_thread, merge_events
 from tfperf.trace.launches import Launches, Transfer, compute_launches, sum_transfers
 from tfperf.trace.ledger import Entry, make_ledger
-from tfperf.trace.notes import Notes, read_notes
+from tfperf.trace.notes import Notes, ProgramKind, read_notes
 from tfperf.trace.operations import Operation, Operations, find_operations, list_instructions, make_stats_filter
 from tfperf.trace.phases import PHASES, Phase, PhaseRules
 from tfperf.trace.planes import DEVICE, Events, Lane, decode_events, read_spaces
+from tfperf.trace.stages import DatasetStage, sum_stages
 from tfperf.trace.steps import EventKinds, Steps, find_steps
 from tfperf.trace.timeline import Timeline, make_timeline
 
@@ -33,9 +35,9 @@ class Attribution:
 
     busy: by device, (S, phases in the order of PHASES); any: by device, (S) with any operation at all, so that what the
     phases have more than it ran at the same time. call (S): the call of a step. gaps (calls - 1): from the last
-    operation of a call to the first of the next; gap_phases: what runs in them; idle_between, idle_inside: ms by cause
-    per gap and per step while nothing runs; waits_ms: time a step for which nothing but input goes on. problems: what
-    is not as it should be.
+    operation of a call to the first of the next. account: what all of the time goes to. short_kernels_ms: what kernels
+    of eager operations take a step that is no work. constant_alone, tables_alone: ms a step in which of all operations
+    only such run that depend on constants alone, or update all rows of a table. problems: what is not as it should be.
     """
 
     steps: Float64Array
@@ -43,10 +45,10 @@ class Attribution:
     busy: dict[str, Float64Array]
     any: dict[str, Float64Array]
     gaps: Float64Array
-    gap_phases: dict[str, float]
-    idle_between: dict[str, float]
-    idle_inside: dict[str, float]
-    waits_ms: float
+    account: Account
+    short_kernels_ms: float
+    constant_alone: float
+    tables_alone: float
     calls: int
     marks: str
     costs: tuple[OperationCost, ...]
@@ -54,6 +56,7 @@ class Attribution:
     transfers: tuple[Transfer, ...]
     device_use: tuple[DeviceUse, ...]
     ledger: tuple[Entry, ...]
+    stages: tuple[DatasetStage, ...]
     problems: tuple[str, ...]
     notes: Notes
     timeline: Timeline
@@ -87,6 +90,12 @@ class Attribution:
     def compiled(self) -> bool:
         """Whether most of the time is spent in programs compiled by XLA."""
         return 2 * sum(c.ms for c in self.costs if c.instruction) > sum(c.ms for c in self.costs)
+
+    @property
+    def program(self) -> ProgramKind:
+        """What kind of program it is of; of one that left no notes JAX's by the names of its operations."""
+        traced = (scope for cost in self.costs for scope in cost.scopes)
+        return "jax" if not self.notes.own and any(scope.startswith("jit(") for scope in traced) else self.notes.program
 
     @property
     def constant(self) -> list[OperationCost]:
@@ -134,21 +143,20 @@ def compute_attribution(
         costs += find_costs(events, operations, phases, here, device, steps, rules)
     firsts, lasts = steps.spans
     gaps = np.maximum(firsts[1:] - lasts[:-1], 0) / NS_PER_MS
-    between = merge_intervals(lasts[:-1], np.maximum(firsts[1:], lasts[:-1]))
-    working = merge_events(events, mine & ~ahead)  # a dataset works beside the steps
-    inside = merge_intervals(steps.begin, steps.end).subtract(between)
     host = np.array([not lane.accelerator for lane in events.lanes], bool)[events.lane]
     at_work = mine & ~ahead & ~(host & (phases == PHASES.index("input")))
+    claims = Claims(events, steps, mine & ~ahead, phases)
     return Attribution(
         steps=(steps.end - steps.begin) / NS_PER_MS, call=steps.call, busy=busy, any=every, gaps=gaps,
-        gap_phases=_compute_gap_phases(events, mine, phases, between, len(gaps)),
-        idle_between=average_causes(split_idle_time(events, steps, between.subtract(working)), len(gaps)),
-        idle_inside=average_causes(split_idle_time(events, steps, inside.subtract(working)), len(steps)),
-        waits_ms=_compute_waits(events, mine & ~ahead, phases, steps), calls=len(steps.call_begin), marks=steps.marks,
+        account=make_account(claims, steps, notes), short_kernels_ms=claims.short_kernels_ns / NS_PER_MS / len(steps),
+        constant_alone=_sum_time_alone(events, operations, mine & ~ahead, lambda o: rules.is_constant(o.scopes), steps),
+        tables_alone=_sum_time_alone(events, operations, mine & ~ahead, lambda o: rules.find_tables(o.scopes), steps),
+        calls=len(steps.call_begin), marks=steps.marks,
         costs=tuple(sorted(costs, key=lambda c: -c.ms)), launches=compute_launches(events, devices, mine, len(steps)),
         transfers=sum_transfers(events, devices, mine, len(steps)),
         device_use=measure_device_use(events, devices, at_work, *_find_period(steps)),
-        ledger=make_ledger(events, notes.traces), problems=tuple(_list_problems(steps, notes, lost)),
+        ledger=make_ledger(events, notes.traces), stages=sum_stages(events, len(steps)),
+        problems=tuple(_list_problems(steps, notes, lost)),
         notes=notes, timeline=make_timeline(events, operations, devices, mine, phases, steps),
     )  # fmt: skip
 
@@ -227,23 +235,13 @@ def _compute_busy(events: Events, which: BoolMask, steps: Steps) -> Float64Array
     return covered.sum_lengths(cuts)[::2] / NS_PER_MS
 
 
-def _compute_waits(events: Events, mine: BoolMask, phase_index: Indices, steps: Steps) -> float:
-    """ms a step in which of the operations `mine` some run that fetch the input, and no other."""
-    fetches = mine & (phase_index == PHASES.index("input"))
-    others = mine & (phase_index != PHASES.index("input"))
-    alone = merge_events(events, fetches).subtract(merge_events(events, others))
+def _sum_time_alone(
+    events: Events, operations: Operations, mine: BoolMask, is_one: Callable[[Operation], object], steps: Steps
+) -> float:
+    """ms a step in which of the operations `mine` some run that are ones, and no others."""
+    ones = np.array([*(bool(is_one(operation)) for operation in operations.every), False])[operations.index]
+    alone = merge_events(events, mine & ones).subtract(merge_events(events, mine & ~ones))
     return alone.length / NS_PER_MS / len(steps)
-
-
-def _compute_gap_phases(
-    events: Events, mine: BoolMask, phase_index: Indices, between: Intervals, gaps: int
-) -> dict[str, float]:
-    """ms of each phase per gap."""
-    out: dict[str, float] = {}
-    for p, phase in enumerate(PHASES):
-        which = mine & (phase_index == p)
-        out[phase] = merge_events(events, which).intersect(between).length / NS_PER_MS / max(gaps, 1)
-    return out
 
 
 def _list_problems(steps: Steps, notes: Notes, lost: Sequence[str]) -> Iterator[str]:

@@ -23,7 +23,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     Only the first window of a callback is recorded, in whichever `fit` it is whole. A profile that cannot be recorded
     or written is a warning at the end; TraceError is raised after a training too short for any to be recorded.
-    UserError is raised for numbers out of the RANGES of trace/capture.py.
+    group: as `tfperf.capture` has it. UserError is raised for numbers out of the RANGES of trace/capture.py.
 
     >>> from tempfile import TemporaryDirectory
     >>> model = keras.Sequential([keras.layers.Dense(1)])
@@ -38,10 +38,13 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     recording: ClassVar[Capture | None] = None  # of any callback: TensorFlow records one profile at a time
     hooks: ClassVar[Hooks | None] = None
 
-    def __init__(self, logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2) -> None:
+    def __init__(
+        self, logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2, group: str = ""
+    ) -> None:  # fmt: skip
         super().__init__()
         self.logdir, self.window = parse_folder(logdir), (steps, skip, host_level)
         self.capture = self._make_capture()
+        self.capture.series = group
         self.ranges: dict[str, Any] = {}
 
     def _make_capture(self) -> Capture:
@@ -59,15 +62,17 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         layers = {layer.name for layer in self.model._flatten_layers()}
         self.capture.forward = layers | {self.model.name, *LOSSES} | {m.name for m in self.model.metrics}
         self.capture.turns = int(self.model.steps_per_execution)
+        if steps := (self.params or {}).get("steps"):  # None: an epoch's end is not known
+            self.capture.calls_per_epoch = -(-int(steps) // self.capture.turns)
         self._mark()
-        ProfileCallback.hooks = Hooks(self)
+        ProfileCallback.hooks = Hooks(self, self._end)
 
     @staticmethod
     def _end() -> None:
         """End what is recorded, and leave the other callbacks alone."""
         if (recording := ProfileCallback.recording) is not None:
             try:
-                recording.stop()
+                recording.finish()
             except TraceError as error:
                 recording.failed = str(error)
         if ProfileCallback.hooks is not None:
@@ -82,7 +87,11 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._close("epoch")
             with self.capture.step_safely(len(self.capture.seconds)):
                 ProfileCallback.recording = self.capture if self.capture.recording else None
-                logs = function(iterator)
+                try:
+                    logs = function(iterator)
+                except BaseException:
+                    self._end()  # what was recorded is written
+                    raise
                 if not self.capture.done:  # what runs on a device has to end inside
                     for value in tf.nest.flatten(logs):
                         np.asarray(value)
@@ -118,6 +127,10 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._close("epoch")
         self.model.train_function = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
         self._end()
+        try:
+            self.capture.finish()
+        except TraceError as error:
+            self.capture.failed = str(error)
         if self.capture.failed:
             warnings.warn(self.capture.failed, stacklevel=2)
             self.capture.failed = ""

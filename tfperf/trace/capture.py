@@ -12,21 +12,35 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
 from tfperf.errors import StorageError, TraceError, UserError
-from tfperf.trace.functions import SignatureCounts, count_signatures, find_constant_operations, list_traces
+from tfperf.trace.functions import (
+    SignatureCounts,
+    count_signatures,
+    find_constant_operations,
+    find_table_updates,
+    list_traces,
+)
+from tfperf.trace.host_watch import HostWatch
 from tfperf.trace.notes import KERAS_OPTIMIZERS, FunctionTrace, Notes, ProgramKind, write_notes
 from tfperf.trace.operations import has_operations
 from tfperf.trace.planes import read_space
+from tfperf.trace.rescue import Rescue
 
 STEP = "step"  # name of the marks
 SESSIONS = "plugins/profile/*"
 MOST = 100_000_000
+WARM, FEWEST = (
+    2,
+    4,
+)  # calls that compile and warm up; periods without recording from which one can say how long they are
 RANGES = {"steps": (1, MOST), "skip": (0, MOST), "host_level": (1, 3), "steps_per_call": (1, MOST)}
+NOTHING_RAN = "nothing ran in the window, or so little that only host_level=3 tells of it"
 T = TypeVar("T")
 
 
@@ -44,14 +58,19 @@ class Capture:
     turns: int | None = None
     program: ProgramKind = "loop"
     series: str = ""  # the `group` of Notes
+    calls_per_epoch: int | None = None
     read_utilisation: Callable[[], tuple[float | None, ...]] = tuple  # of each GPU, by its driver
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
+    begins: list[float] = field(default_factory=list)  # when each began, seconds
     recording: bool = False
     done: bool = False
     failed: str = ""  # why a harmless recording has none
     _before: set[Path] = field(default_factory=set)  # sessions that were there
+    _watch: HostWatch | None = None
+    _rescue: Rescue | None = None
     _seen: SignatureCounts = field(default_factory=dict)
     _utilisation: tuple[float | None, ...] = ()  # when the recording ended
+    _notes: Notes | None = None  # as they were written
 
     def __post_init__(self) -> None:
         """Raises: UserError with all that is out of its range."""
@@ -74,6 +93,7 @@ class Capture:
         if len(self.seconds) == self.skip and not self.done:
             self._start()
         start = time.perf_counter()
+        self.begins.append(start)
         if self.recording:
             with tf.profiler.experimental.Trace(STEP, step_num=number, _r=1):
                 yield
@@ -95,7 +115,14 @@ class Capture:
             raise TraceError("another profile is being recorded in this process; only one can be at a time") from None
         except OSError as error:
             raise TraceError(f"{self.logdir}: {error.strerror}") from None
-        self.recording = True
+        self.recording, self._watch, self._rescue = True, HostWatch(), Rescue(self._save)
+        self._watch.start()
+        self._rescue.start()
+
+    def _save(self) -> None:
+        """End the recording where the program ends; nothing can be said any more of what goes wrong."""
+        with suppress(TraceError):
+            self.stop()
 
     @contextmanager
     def step_safely(self, number: int) -> Iterator[None]:
@@ -131,44 +158,68 @@ class Capture:
             return
         self.recording, self.done = False, True
         self._utilisation = self.read_utilisation()
+        if self._watch is not None and self._rescue is not None:
+            self._watch.stop()
+            self._rescue.stop()
         try:
             tf.profiler.experimental.stop()
+            self._notes = self.make_notes()
             for folder in self._list_new_sessions():
-                write_notes(folder, self.make_notes())
+                write_notes(folder, self._notes)
         except (tf.errors.OpError, StorageError) as error:
             for folder in self._list_new_sessions():
                 shutil.rmtree(folder, ignore_errors=True)
             raise TraceError(f"{self.logdir}: the profile cannot be written: {error}") from None
         if not any(has_operations(read_space(f)) for one in self._list_new_sessions() for f in one.glob("*.xplane.pb")):
-            raise TraceError(f"{self.logdir}: the profile holds no operation: nothing ran in the window")
+            raise TraceError(f"{self.logdir}: the profile holds no operation: {NOTHING_RAN}")
 
     def _list_new_sessions(self) -> list[Path]:
         """Sessions that this recording made."""
         return sorted(set(self.logdir.glob(SESSIONS)) - self._before)
 
+    def finish(self) -> None:
+        """End the recording, and note how long calls took that came after it. Raises: TraceError, as `stop` does."""
+        self.stop()
+        if self._notes is None or self._notes.unrecorded_ms == self.unrecorded_ms:
+            return
+        self._notes = replace(self._notes, unrecorded_ms=self.unrecorded_ms)
+        try:
+            for folder in self._list_new_sessions():
+                write_notes(folder, self._notes)
+        except StorageError as error:
+            raise TraceError(f"{self.logdir}: the profile's notes cannot be written: {error}") from None
+
     @property
     def recorded_ms(self) -> float | None:
-        """Median of the recorded calls."""
-        recorded = self.seconds[self.skip : self.skip + self.calls]
-        return 1e3 * median(recorded) if recorded else None
+        """From call to call while they are recorded, median."""
+        periods = self._list_periods(self.skip, self.skip + self.calls - 1)
+        return 1e3 * median(periods) if periods else None
 
     @property
     def unrecorded_ms(self) -> float | None:
-        """Median of the others but for the first, which compiles."""
-        others = self.seconds[1 : self.skip] + self.seconds[self.skip + self.calls :]
-        return 1e3 * median(others) if others else None
+        """The same of the others, but for the first two, which compile and warm up; None: too few to say."""
+        until, after = self.skip - 1, self.skip + self.calls  # what starts and ends the recording lies in none
+        periods = [*self._list_periods(WARM, until), *self._list_periods(after, len(self.begins) - 1)]
+        return 1e3 * median(periods) if len(periods) >= FEWEST else None
+
+    def _list_periods(self, first: int, last: int) -> list[float]:
+        """Seconds from call to call, of the calls first to last - 1."""
+        return [b - a for a, b in pairwise(self.begins[first : max(last, first) + 1])]
 
     def make_notes(self) -> Notes:
         """What lies beside the profile."""
         missing: list[str] = []
+        optimizers = tuple(sorted(self.optimizers or find_optimizers()))
         traces = _try_collect("causes of traces", lambda: list_traces(self._seen), missing)
         return Notes(
-            own=True, program=self.program, optimizers=tuple(sorted(self.optimizers or find_optimizers())),
-            loops=self.loops,
+            own=True, program=self.program, optimizers=optimizers, loops=self.loops,
+            calls_per_epoch=self.calls_per_epoch,
             forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
             calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
+            table_updates=tuple(_try_collect("tables", lambda: find_table_updates(find_tables(), optimizers), missing)),
+            cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             utilisation=self._utilisation, missing=tuple(missing),
         )  # fmt: skip
 
@@ -178,6 +229,14 @@ def find_optimizers() -> set[str]:
     keras = sys.modules.get("keras")  # a program without it has none
     kinds = () if keras is None else (keras.optimizers.Optimizer,)
     return {*KERAS_OPTIMIZERS, *(one.name for one in gc.get_objects() if issubclass(type(one), kinds))}
+
+
+def find_tables() -> dict[tuple[int, ...], str]:
+    """Tables of Keras' embeddings by their shapes (rows, width): what layer they are of."""
+    keras = sys.modules.get("keras")
+    kinds = () if keras is None else (keras.layers.Embedding,)
+    layers = [one for one in gc.get_objects() if issubclass(type(one), kinds) and one.built]
+    return {(one.input_dim, one.output_dim): one.name for one in layers}
 
 
 def _try_collect(what: str, collect: Callable[[], Collection[T]], missing: list[str]) -> Collection[T]:
@@ -198,12 +257,14 @@ def parse_folder(logdir: object) -> Path:
 
 @contextmanager
 def capture(
-    logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2, steps_per_call: int | None = 1
-) -> Iterator[Capture]:
+    logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2, steps_per_call: int | None = 1,
+    group: str = "",
+) -> Iterator[Capture]:  # fmt: skip
     """Record `steps` steps of a training loop after `skip` others: `with c.step(i):` around each.
 
     steps_per_call: training steps inside each, in a compiled loop or one after the other; None: as many as its training
-    loop takes. host_level: 1 marks alone, 2 operations, 3 all that the runtime does.
+    loop takes. host_level: 1 marks alone, 2 operations, 3 all that the runtime does. group: a name that captures of one
+    program have in common, each best from a process of its own: they are read together, and tell how large chance is.
     Raises: UserError for numbers out of RANGES, TraceError at the end when too few steps ran for any to be recorded.
 
     >>> import tensorflow as tf
@@ -216,14 +277,14 @@ def capture(
     >>> window.done, float(x)
     (True, 5.0)
     """
-    window = Capture(parse_folder(logdir), steps, skip, host_level, turns=steps_per_call)
+    window = Capture(parse_folder(logdir), steps, skip, host_level, turns=steps_per_call, series=group)
     try:
         yield window
     except BaseException:
         with suppress(TraceError):
-            window.stop()
+            window.finish()
         raise
-    window.stop()
+    window.finish()
     if not window.done:
         raise TraceError(
             f"{logdir}: nothing was recorded: {len(window.seconds)} steps ran, the first {skip} are skipped"

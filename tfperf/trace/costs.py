@@ -6,9 +6,9 @@ import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.trace.intervals import merge_intervals
-from tfperf.trace.operations import Operations
+from tfperf.trace.operations import EAGER, Operations
 from tfperf.trace.phases import PHASES, Phase, PhaseRules
-from tfperf.trace.planes import Events
+from tfperf.trace.planes import CALL, Events
 from tfperf.trace.steps import Steps
 
 NS_PER_MS = 1e6
@@ -16,10 +16,7 @@ NS_PER_MS = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class OperationCost:
-    """An operation: its events' time in ms a step, how many there are a step, and what it belongs to.
-
-    noise: standard error of `ms`, from what differs between calls.
-    """
+    """An operation: its events' time in ms a step, how many there are a step, and what it belongs to."""
 
     name: str
     kind: str
@@ -32,36 +29,58 @@ class OperationCost:
     inside: float = 0.0  # what of `ms` lies in steps, not between calls
     constant: bool = False  # it depends on constants alone
     instruction: bool = False  # of a program compiled by XLA
-    noise: float = 0.0
+    scopes: tuple[str, ...] = ()  # where it comes from
+    function: str = ""  # of the program's, whose call it is in
+
+    @property
+    def eager(self) -> bool:
+        """Whether Python starts it by itself, outside of any function."""
+        return EAGER.fullmatch(self.name) is not None
 
 
 def find_costs(
     events: Events, operations: Operations, phase_index: Indices, mask: BoolMask, device: str,
     steps: Steps, rules: PhaseRules,
 ) -> list[OperationCost]:  # fmt: skip
-    """Costs of the events in the mask, whose phases have the numbers `phase_index`."""
-    keys, where, counts = np.unique(
-        operations.index[mask] * len(PHASES) + phase_index[mask], return_inverse=True, return_counts=True
-    )
-    lengths, calls = (events.end - events.begin)[mask] / NS_PER_MS, len(steps.spans[0])
-    call = np.searchsorted(steps.spans[0], events.begin[mask], "right") - 1
-    by_call = np.bincount(where * calls + np.maximum(call, 0), lengths, len(keys) * calls).reshape(len(keys), calls)
+    """Costs of the events in the mask, whose phases have the numbers `phase_index`; of each function that is called."""
+    functions = find_functions(events)[mask] + 1  # 0: of none
+    what = operations.index[mask] * len(PHASES) + phase_index[mask]
+    every = what * (len(events.names) + 1) + functions
+    keys, where, counts = np.unique(every, return_inverse=True, return_counts=True)
+    lengths = (events.end - events.begin)[mask] / NS_PER_MS
     covered = merge_intervals(steps.begin, steps.end).contains(events.begin[mask])
     inside = np.bincount(where, lengths * covered, len(keys))
-    noise = estimate_standard_error(by_call / np.bincount(np.unique(steps.call, return_inverse=True)[1]))
     out = []
-    columns = (keys, counts, by_call.sum(axis=1), inside, noise)
-    for key, count, ms, inside_ms, error in zip(*(c.tolist() for c in columns), strict=True):
+    columns = (keys, counts, np.bincount(where, lengths, len(keys)), inside)
+    for key, count, ms, inside_ms in zip(*(c.tolist() for c in columns), strict=True):
+        key, function = divmod(key, len(events.names) + 1)
         operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
         scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
         out.append(OperationCost(
             name=operation.name, kind=operation.kind, device=device, phase=phase,
             inferred=operation.inferred and phase != "other", ms=ms / len(steps),
             count=count / len(steps), layer=rules.find_layer(scope), inside=inside_ms / len(steps),
-            constant=bool(paths := operation.scopes) and not operation.inferred and all(map(rules.is_constant, paths)),
-            instruction=operation.instruction, noise=error,
+            constant=rules.is_constant(operation.scopes) and not operation.inferred,
+            instruction=operation.instruction, scopes=tuple(operation.scopes),
+            function=events.names[function - 1] if function else "",
         ))  # fmt: skip
     return out
+
+
+def find_functions(events: Events) -> Indices:
+    """The function in whose call an event begins (n): an index into the names of events, -1 where it is in none.
+
+    Of calls inside of others the outer one counts; a program that goes on before its devices are done has none there.
+    """
+    rows = events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]
+    rows = rows[np.lexsort((-events.end[rows], events.begin[rows]))]
+    reach = np.maximum.accumulate(events.end[rows])
+    outer = rows[np.append(True, events.begin[rows][1:] >= reach[:-1])[: len(rows)]]
+    at = np.searchsorted(events.begin[outer], events.begin, "right") - 1
+    if not len(outer):
+        return np.full(len(events), -1, np.intp)
+    inside = (at >= 0) & (events.begin < events.end[outer][np.maximum(at, 0)])
+    return np.where(inside, events.name[outer][np.maximum(at, 0)], -1)
 
 
 def average_by_call(values: Float64Array, call: Indices) -> Float64Array:
@@ -71,13 +90,4 @@ def average_by_call(values: Float64Array, call: Indices) -> Float64Array:
     _, first, counts = np.unique(call, return_index=True, return_counts=True)
     sums = np.add.reduceat(values, first, axis=0)
     out: Float64Array = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
-    return out
-
-
-def estimate_standard_error(samples: Float64Array) -> Float64Array:
-    """Standard error of the medians of samples (..., n); of their means it is a fifth less. Infinite for one sample."""
-    count = samples.shape[-1]
-    if count < 2:
-        return np.full(samples.shape[:-1], np.inf)
-    out: Float64Array = 1.2533 * samples.std(axis=-1, ddof=1) / np.sqrt(count)
     return out

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tfperf.arrays import BoolMask, TextArray
-from tfperf.trace.idle import merge_events
+from tfperf.trace.host_events import merge_events
 from tfperf.trace.intervals import Intervals
 from tfperf.trace.launches import find_directions, find_sizes
 from tfperf.trace.planes import Events

@@ -1,20 +1,33 @@
-"""Two profiles compared: what got slower, by how much more than chance."""
+"""Two profiles compared: what got slower, by how much more than chance.
 
-from collections.abc import Iterator, Mapping
+Captures of one program differ by more than the calls of one capture tell, for scatter lies between processes: each
+capture is one sample.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot, isfinite
+from math import inf, isfinite
 from typing import Any, Literal
 
+import numpy as np
 from scipy.stats import t as student
 
+from tfperf.arrays import BoolMask, Float64Array
+
 CHANCE = 0.975  # that a change by chance alone is below what is called noise
+SMALL = 0.01  # of the time from step to step: what a part has to change by to be told
+FAR, MANY, LEAST = 20.0, 5, 0.002  # median deviations beyond which a capture is left out, of so many; least, in shares
 Verdict = Literal["slower", "faster", "same", "unknown"]
 Record = Mapping[str, Any]
+PERIOD = "from step to step"
 
 
 @dataclass(frozen=True)
 class TimeChange:
-    """ms a step of something (`kind`: step, gap, phase, ...) before and now; `noise`: ms that chance may do."""
+    """ms a step of something (`kind`: step, gap, phase, ...) before and now; `noise`: ms that chance may do.
+
+    left_out: captures so far from the others that they were not counted, in words.
+    """
 
     kind: str
     name: str
@@ -22,6 +35,7 @@ class TimeChange:
     now: float
     noise: float
     verdict: Verdict
+    left_out: tuple[str, ...] = ()
 
     @property
     def difference_ms(self) -> float:
@@ -31,7 +45,10 @@ class TimeChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """The time from step to step, and what it is made of, the largest changes first."""
+    """The time from step to step, and what it is made of, the largest changes first.
+
+    limit: how much longer a step may take to be no worse, 0.05 for 5 %.
+    """
 
     step: TimeChange
     changes: tuple[TimeChange, ...]
@@ -39,62 +56,78 @@ class Difference:
 
     @property
     def worse(self) -> bool:
-        """Whether a step takes longer by more than the limit and by more than chance may do."""
-        return self.step.verdict == "slower"
+        """Whether a step takes longer by more than chance may do, and by more than the limit."""
+        return self.step.verdict == "slower" and self.step.difference_ms > self.limit * self.step.before
 
 
-def compare(now: Record, before: Record, limit: float) -> Difference:
+def compare(now: Record, before: Record, limit: float, paired: bool = False) -> Difference:
     """Two records of profiles; `limit`: how much longer a step may take, 0.05 for 5 %.
 
-    Parts count as slower when their change alone is more than the limit, of the time from step to step.
+    paired: captures of the two were made in turn, so that what changes the machine changes both. By Student's t of the
+    pairs' differences, else by Welch's t (B. L. Welch, Biometrika 34, 1947); of one capture a side nobody can tell.
     """
-    allowed = _Thresholds(limit * before["period_ms"], before["noise"]["samples"], now["noise"]["samples"])
-    step = _compare_key("step", "from step to step", before, now, "period_ms", allowed)
-    changes = [_compare_key("step", "from first to last operation", before, now, "step_ms", allowed)]
-    for kind, key in (("phase", "phase"), ("layer", "layer"), ("operation", "name")):
-        changes += _compare_tables(kind, _sum_rows(before, kind, key), _sum_rows(now, kind, key), allowed)
-    noise = hypot(before["noise"]["period_ms"], now["noise"]["period_ms"])
-    key = "gaps_ms_per_step"
-    changes.append(_compare_times("gap", "between calls", before[key], now[key], noise, allowed))
+    names = dict.fromkeys([("step", PERIOD), *_list_names(before["series"]), *_list_names(now["series"])])
+    one, two = ({key: _list_samples(record["series"], *key) for key in names} for record in (before, now))
+    step, *changes = (_compare_samples(*key, one[key], two[key], paired) for key in names)
+    changes = [_drop_small(change, SMALL * step.before) for change in changes]
     return Difference(step, tuple(sorted(changes, key=lambda change: -abs(change.difference_ms))), limit)
 
 
-def _compare_key(kind: str, name: str, before: Record, now: Record, key: str, allowed: "_Thresholds") -> TimeChange:
-    noise = hypot(before["noise"][key], now["noise"][key])
-    return _compare_times(kind, name, before[key], now[key], noise, allowed)
+def _list_names(series: Sequence[Record]) -> Iterator[tuple[str, str]]:
+    """Kinds and names of all that captures are made of."""
+    return ((kind, name) for part in series for kind in part for name in part[kind])
 
 
-def _compare_times(kind: str, name: str, before: float, now: float, error: float, allowed: "_Thresholds") -> TimeChange:
-    noise = allowed.sigmas * error if error else 0.0
-    if not isfinite(noise):
-        return TimeChange(kind, name, before, now, noise, "unknown")
-    beyond = abs(now - before) - noise
-    verdict: Verdict = "same" if beyond <= allowed.ms else "slower" if now > before else "faster"
-    return TimeChange(kind, name, before, now, noise, verdict)
+def _list_samples(series: Sequence[Record], kind: str, name: str) -> Float64Array:
+    """ms of each capture; what one has none of takes none of its time."""
+    return np.array([part.get(kind, {}).get(name, 0.0) for part in series])
 
 
-class _Thresholds:
-    """How much may change, and how many standard errors chance may do with so few samples (Student's t)."""
-
-    def __init__(self, ms: float, *samples: int) -> None:
-        self.ms = ms
-        self.sigmas = float(student.ppf(CHANCE, min(samples) - 1)) if min(samples) > 1 else float("inf")
+def _drop_small(change: TimeChange, least: float) -> TimeChange:
+    if change.verdict in ("slower", "faster") and abs(change.difference_ms) < least:
+        return TimeChange(change.kind, change.name, change.before, change.now, change.noise, "same", change.left_out)
+    return change
 
 
-def _sum_rows(record: Record, kind: str, key: str) -> dict[str, tuple[float, float]]:
-    """By device and name: ms a step, and its standard error."""
-    out: dict[str, tuple[float, float]] = {}
-    for row in record[f"{kind}s_by_device"] if kind == "phase" else record[f"{kind}s"]:
-        name = " ".join(filter(None, (row["device"], row.get("phase") if kind == "layer" else "", row[key])))
-        ms, noise = out.get(name, (0.0, 0.0))
-        out[name] = ms + row["ms_per_step"], hypot(noise, row["noise_ms"])
-    return out
+def _compare_samples(kind: str, name: str, a: Float64Array, b: Float64Array, paired: bool) -> TimeChange:
+    if paired:
+        near = find_near(b - a, a)
+        left_out = [f"turn {i + 1}: {a[i]:.4g} and {b[i]:.4g} ms" for i in np.flatnonzero(~near)]
+        a, b = a[near], b[near]
+        noise = _compute_interval(len(a) - 1, float(np.var(b - a, ddof=1)) / len(a) if len(a) > 1 else inf)
+    else:
+        sides = {"before": (a, find_near(a, a)), "now": (b, find_near(b, b))}
+        left_out = [f"{side}: {ms:.4g} ms" for side, (all_ms, near) in sides.items() for ms in all_ms[~near]]
+        a, b = (all_ms[near] for all_ms, near in sides.values())
+        noise = _compute_welch_interval(a, b)
+    before, now = float(a.mean()), float(b.mean())
+    verdict: Verdict = "unknown"
+    if isfinite(noise):
+        verdict = "same" if abs(now - before) <= noise else "slower" if now > before else "faster"
+    return TimeChange(kind, name, before, now, noise, verdict, tuple(left_out))
 
 
-def _compare_tables(
-    kind: str, before: Mapping[str, tuple[float, float]], now: Mapping[str, tuple[float, float]], allowed: "_Thresholds"
-) -> Iterator[TimeChange]:
-    nothing = 0.0, 0.0
-    for name in dict.fromkeys([*before, *now]):
-        (a, first), (b, second) = before.get(name, nothing), now.get(name, nothing)
-        yield _compare_times(kind, name, a, b, hypot(first, second), allowed)
+def find_near(samples: Float64Array, level: Float64Array) -> BoolMask:
+    """Which samples (n) are no outliers: within FAR median deviations of the median, or of LEAST of a `level` (n).
+
+    Of fewer than MANY all are. So far out lies one of ten thousand of five normal samples.
+    """
+    deviation = np.abs(samples - np.median(samples))
+    scale = max(1.4826 * float(np.median(deviation)), LEAST * float(np.median(level)))
+    near: BoolMask = deviation <= (FAR * scale if len(samples) >= MANY else np.inf)
+    return near
+
+
+def _compute_welch_interval(a: Float64Array, b: Float64Array) -> float:
+    """Half the width of the interval of the difference of two means."""
+    if min(len(a), len(b)) < 2:
+        return inf
+    one, two = (float(np.var(side, ddof=1)) / len(side) for side in (a, b))
+    if one + two == 0:
+        return 0.0
+    degrees = (one + two) ** 2 / (one**2 / (len(a) - 1) + two**2 / (len(b) - 1))
+    return _compute_interval(degrees, one + two)
+
+
+def _compute_interval(degrees: float, variance: float) -> float:
+    return float(student.ppf(CHANCE, degrees)) * variance**0.5 if degrees >= 1 else inf

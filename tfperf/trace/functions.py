@@ -4,7 +4,7 @@ Looks at TensorFlow's own objects; imports it.
 """
 
 import gc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 SignatureCounts = Mapping[int, int]  # signatures of a function, by its id
@@ -112,3 +112,25 @@ def _is_constant(tensor: Any, known: dict[int, set[int]]) -> bool:
     if id(graph) not in known:
         _split_operations(graph, known)
     return id(tensor) in known[id(graph)]
+
+
+def find_table_updates(tables: Mapping[tuple[int, ...], str], optimizers: Collection[str]) -> list[tuple[str, str]]:
+    """Operations of optimizers that make something of a table's shape, in all graphs: name, table. tables: by shape."""
+    from tensorflow.python.framework.func_graph import FuncGraph
+
+    graphs = [one for one in gc.get_objects() if issubclass(type(one), FuncGraph)] if tables else []
+    found = {}
+    for operation in (operation for graph in graphs for operation in graph.get_operations()):
+        shapes = [tuple(one.shape.as_list()) for one in operation.outputs if one.shape.rank == 2]
+        shapes += [_get_resource_shape(one) for one in operation.inputs if one.dtype.name == "resource"]
+        table = next((tables[shape] for shape in shapes if shape in tables), None)
+        if table is not None and operation.type not in PASSED_ON and set(operation.name.split("/")) & set(optimizers):
+            found[operation.name] = table
+    return sorted(found.items())
+
+
+def _get_resource_shape(tensor: Any) -> tuple[int, ...]:
+    """The shape of the variable behind a resource; empty: not known."""
+    data = getattr(tensor, "_handle_data", None)
+    shapes = list(data.shape_and_type) if data is not None and data.is_set else []
+    return tuple(int(one.size) for one in shapes[0].shape.dim) if len(shapes) == 1 else ()

@@ -7,21 +7,28 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfperf.scopes import PREFIX
+from tfperf.scopes import CALLBACK
 
-HOOKS = ("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end")
-RANGE = f"{PREFIX}callback"
+HOOKS = (
+    "on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end", "on_test_begin", "on_test_end",
+    "on_test_batch_begin", "on_test_batch_end",
+)  # fmt: skip
 
 
 class Hooks:
-    """The hooks of other callbacks while ranges are around them; `restore` takes those away."""
+    """The hooks of other callbacks while ranges are around them; `restore` takes those away.
 
-    def __init__(self, mine: keras.callbacks.Callback) -> None:
+    on_error: called where one of them raises, which ends the training.
+    """
+
+    def __init__(self, mine: keras.callbacks.Callback, on_error: Callable[[], None]) -> None:
         self.replaced: list[tuple[Any, str, Any]] = []
         for other in _list_other_callbacks(mine):
             for name in filter(lambda hook: _is_overridden(other, hook), HOOKS):
                 self.replaced.append((other, name, vars(other).get(name)))
-                setattr(other, name, _wrap_hook(getattr(other, name)))
+                setattr(
+                    other, name, _wrap_hook(getattr(other, name), f"{CALLBACK}{type(other).__name__}.{name}", on_error)
+                )
 
     def restore(self) -> None:
         """Give the callbacks their own hooks back."""
@@ -48,9 +55,13 @@ def _is_overridden(callback: keras.callbacks.Callback, hook: str) -> bool:
     return hook in vars(callback) or getattr(type(callback), hook) is not getattr(keras.callbacks.Callback, hook)
 
 
-def _wrap_hook(hook: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_hook(hook: Callable[..., Any], name: str, on_error: Callable[[], None]) -> Callable[..., Any]:
     def run_ranged(*arguments: Any, **named: Any) -> Any:
-        with tf.profiler.experimental.Trace(RANGE):
-            return hook(*arguments, **named)
+        try:
+            with tf.profiler.experimental.Trace(name):
+                return hook(*arguments, **named)
+        except BaseException:
+            on_error()
+            raise
 
     return run_ranged

@@ -57,6 +57,14 @@ class Intervals:
         """
         return self.intersect(other.find_gaps(int(self.begin[0]), int(self.end[-1]))) if len(self) else self
 
+    def add(self, other: "Intervals") -> "Intervals":
+        """What lies in one of the two.
+
+        >>> merge_intervals(np.array([0]), np.array([4])).add(merge_intervals(np.array([2]), np.array([9])))
+        Intervals(begin=array([0]), end=array([9]))
+        """
+        return merge_intervals(np.append(self.begin, other.begin), np.append(self.end, other.end))
+
     def intersect(self, other: "Intervals") -> "Intervals":
         """What lies in both.
 

@@ -1,13 +1,14 @@
 """Functions traced and programs compiled while a profile was recorded."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from tfperf.trace.idle import find_compilations, find_traces
+from tfperf.arrays import Int64Array
+from tfperf.trace.host_events import find_compilations, find_traces
 from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.notes import FunctionTrace
 from tfperf.trace.planes import Events
@@ -50,20 +51,30 @@ def _sum_build_seconds(events: Events, row: int) -> float:
 
 def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
     """Programs in the order in which they were compiled; the cause is that of the trace that each comes from."""
+    by_module = dict(name_compilations(events))
+    causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
+    out = []
+    for module, rows in sorted(by_module.items(), key=lambda item: int(events.begin[item[1]].min())):
+        function = _get_function(module)
+        length = merge_intervals(events.begin[rows], events.end[rows]).length
+        left = causes.get(function)
+        out.append(Entry("compilation", function, length / 1e9, left.pop(0) if left else NOT_SAID))
+    return out
+
+
+def name_compilations(events: Events) -> Iterator[tuple[str, Int64Array]]:
+    """The compiler's work by the program that it is for: its name, rows."""
     said = dict(zip(*_get_module_names(events), strict=True))
     by_module: dict[str, list[int]] = {}
     for row in find_compilations(events).tolist():
         if row in said:
             by_module.setdefault(said[row], []).append(row)
-    causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
-    out = []
-    for module, rows in sorted(by_module.items(), key=lambda item: int(events.begin[item[1]].min())):
-        found = CLUSTER.match(module)
-        function = found["name"] if found else module
-        length = merge_intervals(events.begin[rows], events.end[rows]).length
-        left = causes.get(function)
-        out.append(Entry("compilation", function, length / 1e9, left.pop(0) if left else NOT_SAID))
-    return out
+    yield from ((module, np.array(rows)) for module, rows in by_module.items())
+
+
+def _get_function(module: str) -> str:
+    found = CLUSTER.match(module)
+    return found["name"] if found else module
 
 
 def _get_module_names(events: Events) -> tuple[list[int], tuple[Any, ...]]:

@@ -19,8 +19,8 @@ KERAS_OPTIMIZERS = (  # as Keras names them where nobody else does
     "muon", "nadam", "rmsprop", "SGD", "sgd",
 )  # fmt: skip
 ProgramKind = Literal[
-    "engine", "card", "keras", "loop"
-]  # of replicas, of a card with batches, a Keras `fit`, any other
+    "engine", "card", "keras", "loop", "jax"
+]  # of replicas, of a card with batches, a Keras `fit`, any other of TensorFlow's, one of JAX
 Number = Annotated[int, Field(ge=1)]
 KNOWN = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -46,10 +46,15 @@ class Notes:
     group: str = ""  # the same for captures of one program one after the other
     calls: int | None = None  # marks that were set
     wanted: int | None = None  # calls that were to be recorded
-    recorded_ms: float | None = None  # of a call, median
+    calls_per_epoch: Number | None = None
+    recorded_ms: float | None = None  # from call to call, median
     unrecorded_ms: float | None = None
     traces: tuple[FunctionTrace, ...] = ()
     constant: tuple[str, ...] = ()  # operations that depend on constants alone
+    table_updates: tuple[
+        tuple[str, str], ...
+    ] = ()  # operations of optimizers on all rows of a table: name, which table
+    cores: Number | None = None  # that the program may use
     utilisation: tuple[float | None, ...] = ()  # shares that NVML tells of each GPU when the recording ends
     missing: tuple[str, ...] = ()  # why some of this is not known
 
@@ -57,7 +62,8 @@ class Notes:
     def rules(self) -> PhaseRules:
         """By which operations are told apart."""
         names = None if self.forward is None else frozenset(self.forward)
-        return PhaseRules(frozenset(self.optimizers), names, self.loops, self.turns, frozenset(self.constant))
+        constant, tables = frozenset(self.constant), dict(self.table_updates)
+        return PhaseRules(frozenset(self.optimizers), names, self.loops, self.turns, constant, tables)
 
 
 def parse_notes(values: Mapping[str, Any]) -> Notes:

@@ -1,7 +1,7 @@
 """Phases of a training step, and the rules by which an operation belongs to one."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -17,6 +17,7 @@ TRANSFER = re.compile(r"_?(Send|Recv|HostSend|HostRecv)$|(send|recv|infeed|outfe
 CALLBACK = re.compile(r"_?(PyFunc|EagerPyFunc|PyFuncStateless)$")
 NUMBERED = re.compile(r"_\d+$")  # TensorFlow makes names unique that way
 GRADIENTS = frozenset(["gradient_tape", "gradients"])
+TRANSPOSED = "transpose(jvp"  # how JAX begins scopes of a backward pass
 # parts of a name that say nothing about what the operation is for
 SCAFFOLD = re.compile(r"(while|body|cond|true|false|then|else|branch|\d+)(_\d+)*|_\d+|StatefulPartitionedCall(_\d+)?|")
 
@@ -30,6 +31,7 @@ class PhaseRules:
     loops: int = 1  # that run side by side in a call
     turns: int | None = None  # steps in a call; None: as many as its loop takes
     constant: frozenset[str] = field(default_factory=frozenset)  # operations that depend on constants alone
+    table_updates: Mapping[str, str] = field(default_factory=dict)  # operations on all rows of a table: which table
 
     def find_phase(self, scope: str, kind: str, outer: str = "") -> Phase:
         """The phase of an operation `kind` with a name `scope`, of which the last part is its own.
@@ -47,7 +49,8 @@ class PhaseRules:
         if COLLECTIVE.match(kind):
             return "merge"
         plain = {name for level in levels for name in _list_spellings(level)}
-        if plain & GRADIENTS:  # of a forward operation, whose marks its name repeats
+        # of a forward operation, whose marks its name repeats
+        if plain & GRADIENTS or any(level.startswith(TRANSPOSED) for level in levels):
             return "backward"
         if explicit or outer:
             said = explicit[-1] if explicit else outer
@@ -70,11 +73,13 @@ class PhaseRules:
             levels = [p for p in levels if any(name in self.forward for name in _list_spellings(p))]
         return levels[-1] if levels else ""
 
-    def is_constant(self, scope: str) -> bool:
-        """Whether a name is that of an operation that depends on constants alone, whatever calls its function."""
-        levels = scope.split("/")
-        begins = (i for i in range(len(levels)) if i == 0 or SCAFFOLD.fullmatch(levels[i - 1]))
-        return any("/".join(levels[i:]) in self.constant for i in begins)
+    def is_constant(self, scopes: Collection[str]) -> bool:
+        """Whether names are all of operations that depend on constants alone, whatever calls their functions."""
+        return bool(scopes) and all(any(one in self.constant for one in _list_tails(scope)) for scope in scopes)
+
+    def find_tables(self, scopes: Iterable[str]) -> list[str]:
+        """Tables of which operations with these names update all rows, whatever calls their functions."""
+        return [self.table_updates[one] for scope in scopes for one in _list_tails(scope) if one in self.table_updates]
 
     def _is_forward(self, scopes: Iterable[str]) -> bool:
         if self.forward is None:
@@ -83,6 +88,13 @@ class PhaseRules:
 
 
 _KINDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (("input", INPUT), ("transfer", TRANSFER), ("callback", CALLBACK))
+
+
+def _list_tails(scope: str) -> Iterator[str]:
+    """A name, and what is left of it behind each level that a call or a loop adds."""
+    levels = scope.split("/")
+    begins = (i for i in range(len(levels)) if i == 0 or SCAFFOLD.fullmatch(levels[i - 1]))
+    return ("/".join(levels[i:]) for i in begins)
 
 
 def _list_spellings(name: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ class Steps:
 
     A step begins with its first operation and ends where the next begins, the last of a call with its last operation.
     What a call does before and after its loop lies between the steps. `marks`: what tells where a call begins.
+    `lane`: the thread of the calls.
     """
 
     call_begin: Times
@@ -26,6 +27,7 @@ class Steps:
     end: Times
     call: Indices
     marks: str
+    lane: int
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -80,7 +82,7 @@ def find_steps(events: Events, kinds: EventKinds, loops: int, turns: int | None,
         raise TraceError("no operation lies in a step of the profile: did it end too early, or record marks alone?")
     first, past = np.concatenate(starts), np.concatenate(stops)
     past[:-1] = np.minimum(past[:-1], first[1:])  # the next step has begun: what still runs overlaps it
-    return Steps(begins, ends, first, past, np.concatenate(owners), marks)
+    return Steps(begins, ends, first, past, np.concatenate(owners), marks, int(events.lane[calls[0]]))
 
 
 def _find_calls(events: Events) -> tuple[Int64Array, str]:

@@ -9,10 +9,11 @@ from tfperf.errors import LostError, TraceError
 from tfperf.measure.nvml import read_utilisation
 from tfperf.results.files import verify_holder
 from tfperf.runcard.profile import Profile
-from tfperf.trace.capture import Capture
+from tfperf.trace.capture import FEWEST, Capture
 from tfperf.trace.notes import ProgramKind
 
 CALLS = 6  # at least, so that chance is known
+SPARE = FEWEST + 1  # calls behind the window
 SKIPPED = 3  # calls before the window at least; all but the first are timed, too
 
 
@@ -20,6 +21,14 @@ def count_calls(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
     """Steps in a call, calls to record, and calls before them."""
     per_call = max(1, min(steps_per_call, window.steps // CALLS))
     return per_call, -(-window.steps // per_call), max(-(-window.skip // per_call), SKIPPED)
+
+
+def count_spare_calls(steps: int | None, used: int, per_call: int) -> int:
+    """Calls to take behind the window, for what recording costs to be known: as many as a training of `steps` has.
+
+    used: steps that it takes without them.
+    """
+    return SPARE if steps is None else min(SPARE, (steps - used) // per_call)
 
 
 def configure_capture(capture: Capture, optimizers: Sequence[str], loops: int, program: ProgramKind = "engine") -> None:
@@ -40,10 +49,10 @@ class Recording:
     steps_per_call: int
 
     @property
-    def overhead(self) -> float:
-        """How much longer a call takes while it is recorded, 0.05 for 5 %."""
+    def overhead(self) -> float | None:
+        """How much longer it takes from call to call while they are recorded, 0.05 for 5 %; None: not known."""
         recorded, plain = self.capture.recorded_ms, self.capture.unrecorded_ms
-        return recorded / plain - 1 if recorded and plain else 0.0
+        return recorded / plain - 1 if recorded and plain else None
 
 
 class Recorder:
@@ -76,7 +85,7 @@ class Recorder:
         whole = self.capture.done
         try:
             verify_holder(self.capture.logdir)
-            self.capture.stop()
+            self.capture.finish()
         except (TraceError, LostError) as error:
             self.capture.failed = str(error)
         if self.capture.failed:

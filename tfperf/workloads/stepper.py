@@ -15,7 +15,7 @@ from tfperf.report.study_progress import ShowCount
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import capture
-from tfperf.train.window import Recording, configure_capture, count_calls
+from tfperf.train.window import Recording, configure_capture, count_calls, count_spare_calls
 
 FEWEST = 5  # samples of a trial at least
 WARM = 2  # calls before anything is timed: they trace and compile
@@ -71,6 +71,7 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
         times = "" if repeat == 1 else f", {repeat} times"
         said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
         raise CardError(f"the training has {stepper.steps} steps; {said}")
+    spare = count_spare_calls(stepper.steps, repeat * (skipped + calls) * per_call, per_call * repeat)
     stepper.warm_up()
     series = uuid4().hex
     for number in range(repeat):
@@ -80,7 +81,7 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
             configure_capture(recording, stepper.optimizers, stepper.loops, "card")
             recording.turns = per_call
             recording.series = series
-            for call in range(skipped + recording.calls):
+            for call in range(skipped + recording.calls + spare):
                 with recording.step(call):
                     take_steps(stepper, per_call)
     show(repeat, repeat, "recorded")

@@ -302,6 +302,6 @@ def test_another_version_of_the_users_file_is_refused_at_a_resume(write_card, tm
 
 
 def test_steps_are_profiled_and_swept(write_card, tmp_path):
-    run("profile", write_card(), "-o", tmp_path / "profile", "--set", "profile={steps: 6, skip: 3}",
+    run("profile", write_card(), "--repeat", 1, "-o", tmp_path / "profile", "--set", "profile={steps: 6, skip: 3}",
         "--set", "train.epochs=50", "--set", "train.steps_per_call=3")  # fmt: skip
     assert json.loads((tmp_path / "profile" / "report.json").read_text())["steps"] == 6

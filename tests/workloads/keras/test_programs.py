@@ -114,7 +114,20 @@ def test_a_run_that_was_killed_resumes_to_the_same_bits(finished, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_its_steps_are_profiled(name, tmp_path):
     card = write_card(tmp_path, name)
-    run("profile", card, "-o", tmp_path / "report", "--logdir", tmp_path / "log", "--steps", "18", "--skip", "9")
+    run(
+        "profile",
+        card,
+        "--repeat",
+        1,
+        "-o",
+        tmp_path / "report",
+        "--logdir",
+        tmp_path / "log",
+        "--steps",
+        "18",
+        "--skip",
+        "9",
+    )
     assert read_report(tmp_path / "report")["steps"] == 18
 
 

@@ -7,7 +7,7 @@ from tests.workloads.translate.translations import carry_out, make_card
 
 def test_steps_of_a_card_are_recorded_and_explained(tmp_path):
     card, logs = make_card(tmp_path), tmp_path / "logs"
-    window = ["--steps", 24, "--skip", 4, "--logdir", logs]
+    window = ["--repeat", 1, "--steps", 24, "--skip", 4, "--logdir", logs]
     (code, said), (refused, why) = carry_out(
         ["profile", card, *window, "--set", "train.steps=60"], ["profile", card, *window, "--naive"]
     )

@@ -14,7 +14,7 @@ from tfperf.train.choices import Choices
 from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.window import SKIPPED, Recording
+from tfperf.train.window import SKIPPED, Recording, count_spare_calls
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.card_engine import count_threads
 from tfperf.workloads.pdf.forms import Candidates
@@ -100,12 +100,13 @@ def _record_naive(card: Card, problem: Problem, logdir: Path, repeat: int, show:
     if repeat * (skip + window.steps) > card.train.steps:
         said = f"{window.steps} steps are to be recorded after {skip} others, {repeat} times"
         raise make_unfit_error(card, [Fault("train.steps", card.train.steps, said)])
+    spare = count_spare_calls(card.train.steps, repeat * (skip + window.steps), repeat)
     for number in range(repeat):
         show(number, repeat, f"traces, takes {skip} steps, records {window.steps}")
         wait_for_second()
         callback = ProfileCallback(logdir, window.steps, skip, window.host_level)
         callback.capture.series = series
         with drop_native_logs():
-            naive.run(skip + window.steps, callback)
+            naive.run(skip + window.steps + spare, callback)
     show(repeat, repeat, "recorded")
     return Recording(callback.capture, 1)

@@ -1,0 +1,133 @@
+"""One program and its twin: unrecorded periods in turn, then a profile of each, as JSON."""
+
+import importlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.diagnosis.program import PROGRAMS, Fit, OwnLoop
+
+MODULES = ("fits", "pipelines", "loops", "retraces", "strategies")
+BATCH = 64
+ROUNDS, WARM, STEPS = 3, 4, 24  # rounds of both; steps that are not counted; steps, or as many as are in whole epochs
+
+
+def load_programs() -> None:
+    """Register all programs."""
+    for name in MODULES:
+        importlib.import_module(f"benchmarks.diagnosis.{name}")
+
+
+def time_steps(training: Fit | OwnLoop) -> float:
+    """ms from step to step, unrecorded."""
+    return _time_fit(training) if isinstance(training, Fit) else _time_loop(training)
+
+
+def _time_loop(loop: OwnLoop) -> float:
+    begins: list[float] = []
+
+    @contextmanager
+    def clock(number: int) -> Iterator[None]:
+        begins.append(time.perf_counter())
+        yield
+
+    loop.run(clock, range(WARM + STEPS + 1))
+    return 1e3 * (begins[-1] - begins[WARM]) / (len(begins) - 1 - WARM) / loop.steps_per_call
+
+
+def _time_fit(fit: Fit) -> float:
+    """Whole epochs, the first and the last not counted."""
+    import keras
+
+    class Clock(keras.callbacks.Callback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.begins: list[float] = []
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.begins.append(time.perf_counter())
+
+    clock, epochs = Clock(), _count_epochs(fit) + 2
+    fit.model.fit(*_get_data(fit), epochs=epochs, verbose=0, callbacks=[clock, *fit.callbacks()], **_get_settings(fit))
+    return 1e3 * (clock.begins[-1] - clock.begins[1]) / (epochs - 2) / fit.steps
+
+
+def _count_epochs(fit: Fit) -> int:
+    return max(1, -(-STEPS // fit.steps))
+
+
+def _get_data(fit: Fit) -> tuple[Any, ...]:
+    """x and y, or a dataset that goes on from epoch to epoch: TensorFlow's iterators take 4 to 150 ms to be ended."""
+    if isinstance(fit.data, tuple):
+        return fit.data
+    return (fit.data.repeat() if hasattr(fit.data, "repeat") else fit.data,)
+
+
+def _get_settings(fit: Fit) -> dict[str, Any]:
+    more = {"batch_size": BATCH} if isinstance(fit.data, tuple) else {"steps_per_epoch": fit.steps}
+    return more | fit.settings
+
+
+def record(training: Fit | OwnLoop, folder: Path) -> dict[str, Any]:
+    """The account and the findings of a profile."""
+    from tfperf.trace.attribution import read_attribution
+    from tfperf.trace.callback import ProfileCallback
+    from tfperf.trace.capture import capture
+    from tfperf.trace.findings import list_findings
+
+    if isinstance(training, Fit):
+        per_epoch = training.steps // int(training.model.steps_per_execution)
+        epochs = _count_epochs(training)
+        callback = ProfileCallback(folder, steps=per_epoch * epochs + 1, skip=per_epoch)
+        callbacks = [callback, *training.callbacks()]
+        training.model.fit(
+            *_get_data(training), epochs=2 * epochs + 2, verbose=0, callbacks=callbacks, **_get_settings(training)
+        )
+    else:
+        with capture(folder, STEPS, skip=WARM, steps_per_call=training.steps_per_call) as window:
+            training.run(window.step, range(WARM + 2 * STEPS))
+    found = read_attribution(folder)
+    return {
+        "period_ms": found.account.period_ms, "overhead_ms": found.account.overhead_ms,
+        "charges": [asdict(one) for one in sorted(found.account.charges, key=lambda one: -one.ms)[:12]],
+        "findings": [asdict(one) for one in list_findings(found)],
+        "stages": [asdict(one) for one in found.stages[:3]],
+    }  # fmt: skip
+
+
+def main(name: str, output: Path) -> None:
+    """Measure one program."""
+    import tensorflow as tf
+
+    load_programs()
+    program = PROGRAMS[name]
+    if program.devices > 1:
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * program.devices)
+    trainings = {planted: program.make(planted) for planted in (True, False)}
+    for training in trainings.values():
+        time_steps(training)  # which traces and compiles
+    rounds, captures = [], []
+    for number in range(ROUNDS):
+        rounds.append({planted: time_steps(one) for planted, one in trainings.items()})
+        with tempfile.TemporaryDirectory() as folder:
+            captures.append(record(trainings[True], Path(folder, str(number))))
+    with tempfile.TemporaryDirectory() as folder:
+        twin = record(trainings[False], Path(folder))
+    middle = sorted(captures, key=lambda one: one["period_ms"])[ROUNDS // 2]
+    output.write_text(json.dumps({
+        "name": name, "rule": program.rule, "words": program.words, "sleeps": program.sleeps,
+        "planted_ms": [one[True] for one in rounds], "twin_ms": [one[False] for one in rounds],
+        "planted": middle, "twin": twin,
+        "captures": [{key: one[key] for key in ("period_ms", "findings")} for one in captures],
+    }, indent=1))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,58 @@
+"""A small training with one planted cause, or without it."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+Mark = Callable[[int], AbstractContextManager[Any]]  # goes around a step
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A Keras training: `steps` batches an epoch; settings: more of `fit`."""
+
+    model: Any
+    data: Any
+    steps: int
+    callbacks: Callable[[], list[Any]] = list
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OwnLoop:
+    """A loop of the program's own: `run` takes a mark and numbers, and puts the mark around the step of each number."""
+
+    run: Callable[[Mark, Iterable[int]], None]
+    steps_per_call: int = 1
+
+
+@dataclass(frozen=True)
+class PlantedTraining:
+    """`make(planted)` builds the training; `rule`: the cause that is planted, by the name of the rule that finds it.
+
+    words: of what the finding has to name. sleeps: the cause is a sleep or a busy loop. devices: logical CPUs.
+    """
+
+    name: str
+    rule: str
+    make: Callable[[bool], Fit | OwnLoop]
+    words: tuple[str, ...] = ()
+    sleeps: bool = False
+    devices: int = 1
+
+
+PROGRAMS: dict[str, PlantedTraining] = {}
+
+
+def register_program(
+    rule: str, *words: str, sleeps: bool = False, devices: int = 1
+) -> Callable[[Callable[[bool], Fit | OwnLoop]], Callable[[bool], Fit | OwnLoop]]:  # fmt: skip
+    """Register a function as a program by its name, without `make_`."""
+
+    def register(make: Callable[[bool], Fit | OwnLoop]) -> Callable[[bool], Fit | OwnLoop]:
+        name = make.__name__.removeprefix("make_")
+        PROGRAMS[name] = PlantedTraining(name, rule, make, words, sleeps, devices)
+        return make
+
+    return register

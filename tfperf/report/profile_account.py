@@ -1,0 +1,102 @@
+"""Where the time from step to step goes, and what to change, in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfperf.report.ablation import format_digits
+from tfperf.trace.claims import Cause
+from tfperf.trace.findings import RULES
+from tfperf.trace.rules.rule import LEAST, Rule
+
+WORDS: Mapping[Cause, str] = {
+    "garbage": "Python collects garbage", "compilation": "functions are traced and compiled",
+    "callback": "a callback runs", "validation": "validation", "work": "operations run",
+    "eager_work": "operations that Python starts run",
+    "py_function": "a Python function in a step", "conversion": "arguments are made tensors of",
+    "input": "steps wait for input", "epoch": "an epoch ends, another begins",
+    "dispatch": "a call is started or ended", "between": "in a call, between operations",
+    "eager": "Python starts operations", "python": "Python code", "unexplained": "unexplained",
+}  # fmt: skip
+MOST_FINDINGS, SMALL = 3, 0.005  # in the verdict; share below which a row is left out
+Record = Mapping[str, Any]
+
+
+def describe_verdict(record: Record) -> list[str]:
+    """At most five lines: the time, the first findings, and what nobody can explain."""
+    period = record["account"]["period_ms"]
+    work = sum(one["ms"] for one in record["account"]["charges"] if one["cause"] in ("work", "eager_work"))
+    first = f"{format_digits(period)} ms from step to step; operations run for {format_digits(work)} of them"
+    lines = [f"{first} ({_format_share(work, period)})"]
+    findings = record["findings"]
+    for number, one in enumerate(findings[:MOST_FINDINGS], 1):
+        lines.append(f"{number}. {describe_finding(one)}; {one['change']}")
+    return [*lines, _describe_rest(record, period)]
+
+
+def describe_finding(finding: Record) -> str:
+    """What it is, and what a change is estimated to give back."""
+    bound = f", at most {format_digits(finding['bound_ms'])}" if finding["bound_ms"] > 1.05 * finding["gain_ms"] else ""
+    return f"{finding['what']}: gains {format_digits(finding['gain_ms'])} ms a step{bound} ({finding['share']:.0%})"
+
+
+def _describe_rest(record: Record, period: float) -> str:
+    unexplained = sum(one["ms"] for one in record["account"]["charges"] if one["cause"] == "unexplained")
+    rest = f"{format_digits(unexplained)} ms a step are unexplained"
+    if record["findings"]:
+        return f"{len(record['findings'])} findings; {rest}"
+    return f"no cause that is known would give back {LEAST:.0%} of it; {rest}"
+
+
+def list_account_rows(record: Record) -> list[tuple[str, str, str, str, str]]:
+    """Cause, name, ms a step, share, how often a step: the largest first, but for what is small."""
+    period = record["account"]["period_ms"]
+    rows = sorted(record["account"]["charges"], key=lambda one: -float(one["ms"]))
+    return [
+        (
+            WORDS[one["cause"]], one["name"], format_digits(one["ms"]), _format_share(one["ms"], period),
+            f"{one['times']:.3g}" if one["times"] else "",
+        )
+        for one in rows
+        if one["ms"] > SMALL * period
+    ]  # fmt: skip
+
+
+def describe_account(record: Record) -> list[str]:
+    """What has to be known to read it."""
+    account, out = record["account"], []
+    overhead = account["overhead_ms"]
+    if overhead is None:
+        out.append("what recording itself costs is not known: n/a; let the training go on for some calls after it")
+    else:
+        out.append(
+            f"recording itself costs {format_digits(overhead)} ms a step, which is taken off where the host works"
+        )
+    if account["expected_epochs"] is not None and account["epochs"]:
+        seen, expected = account["epochs"], format_digits(account["expected_epochs"])
+        out.append(f"{seen} epochs end in what is recorded, {expected} in as many steps of a long training")
+    if account["samples"]:
+        out.append(f"the lines of Python code are from {account['samples']} looks at the thread")
+    return out
+
+
+def find_rule(name: str) -> Rule:
+    """The rule of that name."""
+    return next(rule for rule in RULES if rule.name == name)
+
+
+def render_rules(rules: Sequence[Rule] = RULES) -> str:
+    """All rules as Markdown, for the documentation."""
+    parts = []
+    for rule in rules:
+        changes = "\n".join(f"- {_KINDS[kind]}: {text}." for kind, text in rule.changes.items())
+        pair = ("Before", rule.before), ("After", rule.after)
+        blocks = "\n".join(f"{when}:\n\n```python\n{code}\n```\n" for when, code in pair)
+        parts.append(f"## {rule.title}\n\n{changes}\n\n{blocks}")
+    return "\n".join(parts)
+
+
+_KINDS = {"engine": "Replica fits", "card": "Cards", "keras": "Keras' `fit`", "loop": "Loops of your own", "jax": "JAX"}
+
+
+def _format_share(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole else "0%"

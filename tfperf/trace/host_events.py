@@ -1,0 +1,81 @@
+"""What events of the host tell of a program: what it says itself, and what TensorFlow does for it."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tfperf.arrays import BoolMask, Indices, Int64Array
+from tfperf.scopes import PREFIX
+from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.phases import PHASES
+from tfperf.trace.planes import CALL, Events
+
+COMPILER = re.compile(r"\w+Compiler::\w+|HLO passes.*|tf\.function-graph_building")
+INPUT_WAIT = re.compile(
+    r"Iterator::|(EagerLocalExecute: )?IteratorGetNext|IteratorResource|next_batch|get_next|"
+    r"EagerLocalExecute: \w*MultiDeviceIterator\w*GetNext\w*|EagerLocalExecute: OptionalFromIterator"
+)
+# a dataset and its iterator are made, mostly since an epoch begins
+SET_UP = re.compile(r"EagerLocalExecute: (MakeIterator|AnonymousIterator\w*|\w*Dataset(V\d)?)")
+DATASETS, ASKED = "tf_data_", "tf_data_iterator_get_next"  # threads of datasets; of these, those that a step waits for
+
+
+def is_dataset_thread(line: str) -> bool:
+    """Whether a thread is a dataset's own, which prepares what is asked for later."""
+    return line.startswith(DATASETS) and not line.startswith(ASKED)
+
+
+def find_traces(events: Events) -> Int64Array:
+    """Rows of the calls in which a function was traced."""
+    rows, values = events.stats.get(CALL, (np.zeros(0, np.int64), ()))
+    found: Int64Array = rows[np.array([str(value).startswith("traced") for value in values], bool)]
+    return found
+
+
+def find_compilations(events: Events) -> Int64Array:
+    """Rows of a compiler's work."""
+    return find_rows(events, COMPILER)
+
+
+def list_ranges(events: Events) -> Iterator[tuple[str, Int64Array]]:
+    """Trace ranges by which the program names what it does: name, rows. Of a name with details, all but those."""
+    for number, name in enumerate(events.names):
+        if name.startswith(PREFIX):
+            yield name.removeprefix(PREFIX).partition(":")[0], np.flatnonzero(events.name == number)
+
+
+def list_details(events: Events, prefix: str) -> Iterator[tuple[str, Int64Array]]:
+    """The details of ranges whose names begin like that, with their rows."""
+    for number, name in enumerate(events.names):
+        if name.startswith(prefix):
+            yield name.removeprefix(prefix), np.flatnonzero(events.name == number)
+
+
+def find_outer_phases(events: Events) -> Indices:
+    """The phase that the program says it is in when an event begins (n): an index into PHASES, -1 where it says none.
+
+    The shortest of the ranges that an event lies in counts.
+    """
+    found = [(name, row) for name, rows in list_ranges(events) for row in rows.tolist() if name in PHASES]
+    inside = np.full(len(events), -1, np.intp)
+    if not found:
+        return inside
+    order = np.argsort(events.begin, kind="stable")
+    begins = events.begin[order]
+    for name, row in sorted(found, key=lambda pair: events.begin[pair[1]] - events.end[pair[1]]):
+        low, high = np.searchsorted(begins, (events.begin[row], events.end[row]))
+        inside[order[low:high]] = PHASES.index(name)
+    return inside
+
+
+def find_rows(events: Events, *patterns: re.Pattern[str]) -> Int64Array:
+    """Rows of the host's events whose names match; what a dataset prepares ahead is left out."""
+    which = np.array([any(p.match(name) for p in patterns) for name in events.names] or [False], bool)
+    lanes = np.array([not (lane.accelerator or is_dataset_thread(lane.line)) for lane in events.lanes], bool)
+    return np.flatnonzero(which[events.name] & lanes[events.lane])
+
+
+def merge_events(events: Events, which: Int64Array | BoolMask) -> Intervals:
+    """When at least one of these events runs; which: their rows, or whether it is one of them (n)."""
+    return merge_intervals(events.begin[which], events.end[which])

@@ -1,0 +1,1 @@
+"""What may cost a step more than it has to: one rule, one file."""

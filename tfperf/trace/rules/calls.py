@@ -1,0 +1,38 @@
+"""What each compiled call costs beside its operations."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tfperf.trace.rules.eager import is_eager
+from tfperf.trace.rules.python_lines import CAUSES, KERAS
+from tfperf.trace.rules.rule import Cost, Rule
+
+if TYPE_CHECKING:
+    from tfperf.trace.attribution import Attribution
+
+LONGER = 16  # times as many steps a call as now
+
+
+def find(found: "Attribution") -> Iterator[Cost]:
+    """Up to a call's first operation and after its last, with what Keras' loop does: longer calls have less of it."""
+    if is_eager(found):
+        return
+    mine = [one for cause in CAUSES for one in found.account.list(cause)]
+    ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.startswith(KERAS))
+    per_call = ms * found.account.steps / max(found.calls - 1, 1)
+    yield Cost(
+        f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / LONGER),
+    )  # fmt: skip
+
+
+RULE = Rule(
+    "calls", "Calls cost more than their steps", find,
+    {
+        "engine": "raise train.steps_per_call", "card": "raise train.steps_per_call where epochs are longer",
+        "keras": f"set steps_per_execution={LONGER} of compile(), or raise it",
+        "loop": "take several steps in one tf.function, in a loop over tf.range",
+        "jax": "take several steps in one call, by jax.lax.scan",
+    },
+    before="model.compile(optimizer, loss)",
+    after=f"model.compile(optimizer, loss, steps_per_execution={LONGER})",
+)  # fmt: skip

@@ -1,0 +1,29 @@
+"""What it takes to end an epoch and begin the next."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tfperf.trace.rules.rule import Cost, Rule
+
+if TYPE_CHECKING:
+    from tfperf.trace.attribution import Attribution
+
+
+def find(found: "Attribution") -> Iterator[Cost]:
+    """Where epochs are so long that it does not matter, all of it is given back."""
+    ms, epochs = found.account.sum("epoch"), found.account.epochs
+    often = f", {epochs} times in {found.account.steps} steps" if epochs else ""
+    yield Cost(f"an epoch ends and another begins{often}", ms, ms)
+
+
+RULE = Rule(
+    "epoch", "Epochs are short", find,
+    {
+        "engine": "raise train.steps_per_call", "card": "let an epoch have more steps (train.steps_per_epoch)",
+        "keras": "let an epoch have more steps: repeat() the dataset and give steps_per_epoch",
+        "loop": "make the dataset's iterator once: repeat() it and take steps by number",
+        "jax": "make the iterator once, and take steps by number",
+    },
+    before="model.fit(data, epochs=1000)  # of 8 batches each",
+    after="model.fit(data.repeat(), epochs=10, steps_per_epoch=800)",
+)  # fmt: skip

@@ -1,0 +1,32 @@
+"""Python functions that a compiled step calls."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tfperf.trace.rules.rule import Cost, Rule
+
+if TYPE_CHECKING:
+    from tfperf.trace.attribution import Attribution
+
+
+def find(found: "Attribution") -> Iterator[Cost]:
+    """While no other operation runs; while others do they take a core from those."""
+    charges = found.account.list("py_function")
+    if charges:
+        ms = sum(charge.ms for charge in charges)
+        every = max(ms, sum(cost.ms for cost in found.costs if cost.phase == "callback"))
+        gain = ms + (every - ms) / (found.notes.cores or 2)
+        names = ", ".join(dict.fromkeys(charge.name.rpartition(":")[0] or "unnamed" for charge in charges[:3]))
+        yield Cost(f"Python functions inside of the compiled step ({names})", gain, gain, every)
+
+
+OPERATIONS = "write them as TensorFlow operations, or do their work in the data pipeline"
+RULE = Rule(
+    "py_function", "Python functions in the compiled step", find,
+    {
+        "engine": OPERATIONS, "card": OPERATIONS, "keras": OPERATIONS, "loop": OPERATIONS,
+        "jax": "write them in jax.numpy instead of pure_callback",
+    },
+    before="""y = tf.py_function(lambda t: np.clip(t.numpy(), 0, 1), [x], tf.float32)""",
+    after="""y = tf.clip_by_value(x, 0, 1)""",
+)  # fmt: skip

@@ -1,0 +1,35 @@
+"""Updates of all rows of a table of which a batch touches few."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tfperf.trace.rules.rule import Cost, Rule
+
+if TYPE_CHECKING:
+    from tfperf.trace.attribution import Attribution
+
+
+def find(found: "Attribution") -> Iterator[Cost]:
+    """While nothing else runs."""
+    rules = found.notes.rules
+    mine = [(cost, tables) for cost in found.costs if (tables := rules.find_tables(cost.scopes))]
+    if mine:
+        names = ", ".join(dict.fromkeys(name for _, tables in mine for name in tables))
+        alone, every = found.tables_alone, sum(cost.ms for cost, _ in mine)
+        what = f"the update goes over all rows of {names}, whatever rows a batch has"
+        yield Cost(what, alone, alone, max(alone, every))
+
+
+SPARSE = (
+    "use an optimizer that touches the rows of a batch alone: SGD without momentum, or a lazy Adam; or make the table "
+    "smaller"
+)
+RULE = Rule(
+    "table_update", "All rows of a table are updated", find,
+    {
+        "engine": SPARSE, "card": SPARSE, "keras": SPARSE, "loop": SPARSE,
+        "jax": SPARSE,
+    },
+    before="model.compile(keras.optimizers.Adam(), loss)  # decays the moments of all rows",
+    after="model.compile(keras.optimizers.SGD(), loss)",
+)  # fmt: skip

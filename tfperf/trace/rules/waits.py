@@ -1,0 +1,33 @@
+"""Steps that wait for their batch."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tfperf.trace.rules.rule import Cost, Rule
+
+if TYPE_CHECKING:
+    from tfperf.trace.attribution import Attribution
+
+
+FETCH_MS = 0.3  # what a call takes to fetch a batch that is ready
+
+
+def find(found: "Attribution") -> Iterator[Cost]:
+    """What a pipeline that is always ahead would give back; its slowest stage is named."""
+    ms = found.account.sum("input")
+    ready = FETCH_MS * found.calls / max(len(found.steps), 1)
+    stage = f"; its stage {found.stages[0].name} takes {found.stages[0].ms:.3g} ms a step" if found.stages else ""
+    yield Cost(f"steps wait for input{stage}", ms, ms - ready)
+
+
+FEED = "prepare the data in parallel, cache() and prefetch() it"
+RULE = Rule(
+    "input", "Steps wait for input", find,
+    {
+        "engine": FEED, "card": f"{FEED}; `tfperf input CARD` finds the settings",
+        "keras": f"{FEED}; of a PyDataset raise workers, with use_multiprocessing=True", "loop": FEED,
+        "jax": "prepare batches in threads or processes ahead of the steps",
+    },
+    before="data = tf.data.Dataset.from_tensor_slices(files).map(read).batch(64)",
+    after="data = tf.data.Dataset.from_tensor_slices(files).map(read, tf.data.AUTOTUNE).batch(64).prefetch(2)",
+)  # fmt: skip
