@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,16 +25,20 @@ SECONDS = 600
     sweep="each program and its twin without the cause: unrecorded in turn, then a profile of each",
     unit="ms a step: program less twin, medians of rounds in turn; what the finding says that it takes, and would gain",
 )
-def measure_diagnosis(only: str = "", kept: str = "") -> Iterator[Row]:
-    """only: names of programs, with commas; kept: a folder for what each gave, as JSON. Raises: UserError."""
+def measure_diagnosis(only: str = "", folder: str = "") -> Iterator[Row]:
+    """only: names of programs, with commas; folder: where what each gives is kept, as JSON. Raises: UserError."""
+    yield from measure_diagnosis_of([name for name in only.split(",") if name], Path(folder) if folder else None)
+
+
+def measure_diagnosis_of(chosen: Sequence[str], kept: Path | None) -> Iterator[Row]:
+    """Rows of these programs, by default all; kept: a folder for what each gives. Raises: UserError."""
     load_programs()
-    names = [name for name in only.split(",") if name] or list(PROGRAMS)
-    if unknown := set(names) - set(PROGRAMS):
+    if unknown := set(chosen) - set(PROGRAMS):
         raise UserError(f"--only: {', '.join(sorted(unknown))}: no program; there are {', '.join(PROGRAMS)}")
-    with tempfile.TemporaryDirectory() as folder:
-        where = Path(kept or folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        where = kept or Path(temporary)
         where.mkdir(parents=True, exist_ok=True)
-        for name in names:
+        for name in chosen or PROGRAMS:
             yield score(run_program(name, where / f"{name}.json"))
 
 

@@ -1,0 +1,49 @@
+"""The benchmark of planted causes scores what a profile says, and its programs are there in pairs."""
+
+import pytest
+
+from benchmarks.diagnosis.child import load_programs, record, time_steps
+from benchmarks.diagnosis.program import PROGRAMS
+from benchmarks.diagnosis.score import measure_diagnosis_of, score
+from tfperf.errors import UserError
+from tfperf.trace.findings import RULES
+
+
+def make(ms=10.0, gain=10.0, rule="python", what="at score.py:3, in score", twin=()):
+    first = {"rule": rule, "what": what, "ms": ms, "gain_ms": gain}
+    return {
+        "name": "one", "rule": "python", "words": ["score"], "planted_ms": [15.0, 16.0, 30.0],
+        "twin_ms": [5.0, 6.0, 5.0], "planted": {"findings": [first]}, "twin": {"findings": list(twin)},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (make(), "no"), (make(ms=11.4), "no"), (make(ms=11.6), "cost"), (make(gain=7.4), "gain"),
+        (make(rule="calls"), "named"), (make(what="at other.py:3, in other"), "named"),
+        (make(twin=[{"rule": "python", "what": "score"}]), "twin"),
+        (make(twin=[{"rule": "calls", "what": "score"}]), "no"),
+    ],
+)  # fmt: skip
+def test_each_part_of_the_score_can_fail(found, wrong):
+    row = score(found)
+    assert row["wrong"] == wrong and row["costs_ms"] == 10.0  # the median of the pairs' differences
+
+
+def test_programs_are_many_and_few_of_them_sleep():
+    load_programs()
+    assert len(PROGRAMS) >= 36 and sum(one.sleeps for one in PROGRAMS.values()) <= 9
+    assert {one.rule for one in PROGRAMS.values()} <= {rule.name for rule in RULES}
+    with pytest.raises(UserError, match="no program"):
+        list(measure_diagnosis_of(["nothing"], None))
+
+
+@pytest.mark.parametrize("name", ["pause_in_step", pytest.param("eager_loop", marks=pytest.mark.slow)])
+def test_a_program_and_its_twin_are_told_apart(tmp_path, name):
+    load_programs()
+    for planted in (True, False):
+        training = PROGRAMS[name].make(planted)
+        assert time_steps(training) > 0
+        findings = record(training, tmp_path / str(planted))["findings"]
+        assert (findings[0]["rule"] == PROGRAMS[name].rule) == planted

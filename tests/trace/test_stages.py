@@ -1,0 +1,23 @@
+"""Stages of a pipeline, by what each does itself."""
+
+import pytest
+
+from tests.trace.profiles import us, write
+from tfperf.trace.planes import decode_events, read_spaces
+from tfperf.trace.stages import sum_stages
+
+
+def test_a_stage_takes_what_those_inside_of_it_do_not(tmp_path):
+    waits = [("Iterator::Root", 0, 100), ("Iterator::Root::Prefetch", 2, 96)]
+    works = [
+        ("Iterator::Root::Prefetch::Map", 0, 50), ("Iterator::Root::Prefetch::Map::Batch", 10, 30),
+        *(("Iterator::Root::Prefetch::Map::Batch::Slices", begin, 5) for begin in (15, 22)),
+        ("Iterator::Root::Prefetch::Map", 60, 10),
+    ]  # fmt: skip
+    lines = {"tf_data_iterator_get_next/1": us(*waits), "tf_data_private_threadpool/2": us(*works)}
+    events = decode_events(read_spaces(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})))
+    found = {one.name: one.ms for one in sum_stages(events, 2)}
+    assert found == pytest.approx({
+        "Prefetch::Map": (20 + 10) / 2e3, "Prefetch::Map::Batch": 20 / 2e3, "Prefetch::Map::Batch::Slices": 10 / 2e3,
+    })  # fmt: skip
+    assert next(iter(found)) == "Prefetch::Map"  # what waits for another thread is no work
