@@ -72,9 +72,9 @@ def sum_transfers(
 ) -> tuple[Transfer, ...]:  # fmt: skip
     """Copies by device and direction; their sizes are in what an accelerator's events say of themselves."""
     sizes, kind, out = find_sizes(events), find_directions(events), []
-    for device, direction in sorted({*zip(devices[mask].tolist(), kind[mask].tolist(), strict=True)}):
-        which = mask & (devices == device) & (kind == direction)
-        if direction:
-            ms = merge_intervals(events.begin[which], events.end[which]).length / 1e6
-            out.append(Transfer(device, direction, float(sizes[which].sum()) / 1e6 / steps, ms / steps))
+    copies = np.flatnonzero(mask & (kind != ""))
+    for device, direction in sorted({*zip(devices[copies].tolist(), kind[copies].tolist(), strict=True)}):
+        which = copies[(devices[copies] == device) & (kind[copies] == direction)]
+        ms = merge_intervals(events.begin[which], events.end[which]).length / 1e6
+        out.append(Transfer(device, direction, float(sizes[which].sum()) / 1e6 / steps, ms / steps))
     return tuple(out)

@@ -154,11 +154,13 @@ class _EventColumns:
             for line in plane.lines:
                 lane = Lane(host, plane.name, line.name or line.display_name)
                 if line.events and not (lane.accelerator and lane.line in DERIVED):
-                    self._add_line(lane, line, names)
-                    self._add_stats(line, keys, plane, ids)
+                    metadata = self._add_line(lane, line, names)
+                    if keys:
+                        self._add_stats(line, np.flatnonzero(np.isin(metadata, list(ids))), keys, plane)
                     self.count += len(line.events)
 
-    def _add_line(self, lane: Lane, line: Any, names: Mapping[int, int]) -> None:
+    def _add_line(self, lane: Lane, line: Any, names: Mapping[int, int]) -> Int64Array:
+        """Its events; returns the metadata of each (n)."""
         rows = np.array([(e.metadata_id, e.offset_ps, e.duration_ps) for e in line.events], np.int64)
         ids, where = np.unique(rows[:, 0], return_inverse=True)
         unknown = self.names.setdefault("", len(self.names)) if any(int(i) not in names for i in ids) else 0
@@ -168,18 +170,16 @@ class _EventColumns:
         end = line.timestamp_ns + (rows[:, 1] + rows[:, 2]) // PICOSECONDS
         self.columns.append((np.full(len(rows), len(self.lanes)), name, begin, end))
         self.lanes.append(lane)
+        metadata: Int64Array = rows[:, 0]
+        return metadata
 
-    def _add_stats(self, line: Any, keys: Mapping[int, str], plane: Any, metadata_ids: set[int]) -> None:
-        """Keep the stats `keys` of events with metadata `metadata_ids`."""
-        if not keys:
-            return
-        for row, event in enumerate(line.events, self.count):
-            if event.metadata_id not in metadata_ids:
-                continue
-            for stat in event.stats:
+    def _add_stats(self, line: Any, wanted: Int64Array, keys: Mapping[int, str], plane: Any) -> None:
+        """Keep the stats `keys` of the events `wanted`, by their numbers in the line."""
+        for number in wanted.tolist():
+            for stat in line.events[number].stats:
                 if stat.metadata_id in keys:
                     rows, values = self.stats.setdefault(keys[stat.metadata_id], ([], []))
-                    rows.append(row)
+                    rows.append(self.count + number)
                     values.append(_get_value(stat, plane))
 
     def make_events(self) -> Events:
