@@ -99,6 +99,7 @@ def measure_overhead() -> Iterator[Row]:
             ]
             subprocess.run(command, check=True, capture_output=True)
             calls = [json.loads(p.read_text()) for p in sorted(Path(folder).rglob("tfperf.json"))]
+        calls = [call for call in calls if call["unrecorded_ms"]]
         ratios = [call["recorded_ms"] / call["unrecorded_ms"] - 1 for call in calls]
         yield {
             "replicas": replicas, "step_ms": median(call["unrecorded_ms"] for call in calls) / PER_CALL,

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tests.trace.profiles import us, write
 from tfperf.report.board import describe_profiles, find_log_directory
 from tfperf.report.plots_profile import draw_timeline
 from tfperf.report.profile import make_profile_record, make_profile_tables, merge_records
-from tfperf.report.profile_files import write_profile
+from tfperf.report.profile_files import find_report_folder, write_profile
 from tfperf.report.tensorboard import FILE
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.notes import parse_notes
@@ -56,6 +57,19 @@ def test_json_and_csv_have_the_figures(folder):
     assert {row["name"] for row in operations} == {
         "while/<b>dense/MatMul:MatMul", "gradient_tape/while/dense/MatMul:MatMul",
     }  # fmt: skip
+
+
+def test_a_report_goes_to_the_folder_of_a_card_and_into_a_run(tmp_path):
+    card, run, logs = Path("cards/mine.yaml"), tmp_path / "run", tmp_path / "logs"
+    for folder in (run, logs):
+        folder.mkdir()
+    (run / "run.json").write_text("{}")
+    assert find_report_folder(card, None, None) == (Path("mine_profile"), Path("mine_profile"))
+    assert find_report_folder(card, Path("out"), None) == (Path("out"), Path("out"))
+    assert find_report_folder(card, Path("out"), Path("log")) == (Path("log"), Path("out"))
+    assert find_report_folder(run, None, None) == (run, run / "profile")
+    assert find_report_folder(logs, None, None) == (logs, None)
+    assert find_report_folder(logs, Path("out"), None) == (logs, Path("out"))
 
 
 def test_the_page_escapes_names_and_asks_for_nothing(folder):

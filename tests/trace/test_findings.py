@@ -176,6 +176,14 @@ def test_findings_add_up_to_no_more_than_a_step(tmp_path):
     assert sum(one.share for one in found) <= 1 + 1e-9
 
 
+def test_what_recording_itself_may_have_caused_is_left_out(tmp_path):
+    python = [("train", 100 * i, 99, MARK) for i in range(4)]
+    main = [("dense/MatMul:MatMul", 100 * i + 10, 60) for i in range(4)]
+    for unrecorded, rules in ((0.098, ["calls"]), (0.03, [])):
+        notes = {"recorded_ms": 0.1, "unrecorded_ms": unrecorded}
+        assert [one.rule for one in find(tmp_path, python, main, "loop", notes)] == rules
+
+
 def test_each_rule_has_a_change_for_each_kind_of_program_and_an_example():
     assert len({rule.name for rule in RULES}) == len(RULES)
     for rule in RULES:

@@ -4,7 +4,7 @@ A moment counts for the first of CAUSES that is at work then. What runs on devic
 meanwhile, for that is what a step waits for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tfperf.trace.claims import CAUSES, Cause, Claims
@@ -42,8 +42,8 @@ class Account:
 
     steps: how many there were in it. epochs: how many ended in it, and how many would in as many steps of a whole
     training, where that is known: what happens once an epoch is counted as often as it then does.
-    samples: looks at the training's thread. overhead_ms: what recording adds to a step, which is mine off where the
-    host is at work, for there it is; None: not known, and nothing is.
+    samples: looks at the training's thread. overhead_ms: what recording adds to a step, which comes off where the host
+    is at work, for there it is; None: not known, and nothing does. overhead_left_ms: what could not come off anywhere.
     """
 
     charges: tuple[Charge, ...]
@@ -52,6 +52,7 @@ class Account:
     expected_epochs: float | None = None
     samples: int = 0
     overhead_ms: float | None = None
+    overhead_left_ms: float = 0.0
 
     @property
     def period_ms(self) -> float:
@@ -85,15 +86,11 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     overhead = None
     if notes.recorded_ms is not None and notes.unrecorded_ms is not None:
         overhead = max(0.0, notes.recorded_ms - notes.unrecorded_ms) * len(steps.call_begin) / len(steps)
-    shared = _take_off(_share_out(charges, epochs, expected), overhead or 0.0)
-    return Account(tuple(shared), count, epochs, expected, claims.count_samples(window), overhead)
-
-
-def _take_off(charges: Sequence[Charge], overhead: float) -> list[Charge]:
-    """What recording adds, off the charges in which something is recorded, from each its share."""
-    most = sum(one.recording for one in charges)
-    factor = min(overhead / most, 1.0) if most else 0.0
-    return [replace(one, ms=one.ms - factor * one.recording) for one in charges]
+    shared = _share_out(charges, epochs, expected)
+    most = sum(one.recording for one in shared)
+    off, left = min(overhead or 0.0, most), max((overhead or 0.0) - most, 0.0)
+    without = tuple(replace(one, ms=one.ms - off * one.recording / most) if most else one for one in shared)
+    return Account(without, count, epochs, expected, claims.count_samples(window), overhead, left)
 
 
 def _share_out(charges: Iterable[Charge], epochs: int, expected: float | None) -> list[Charge]:

@@ -31,15 +31,23 @@ RULES: tuple[Rule, ...] = tuple(
         short_operations, constants, table_updates, stragglers, copies,
     )
 )  # fmt: skip
-OVERHEAD = 0.2  # more than recording may cost a call for what it costs itself to be told from the program's
+HOST = frozenset(["eager", "python", "conversion", "calls", "short_operations"])  # rules of what recording adds to
+OVERHEAD = 0.2  # of a step, from which what recording costs may look like a cause
 
 
 def list_findings(found: Attribution) -> list[Finding]:
-    """All that is worth a change; together they give back no more than a step takes."""
+    """All that is worth a change; together they give back no more than a step takes.
+
+    Where recording costs much, and not all of that could be taken off, what it may have caused itself is left out.
+    """
+    account = found.account
+    costly = (account.overhead_ms or 0.0) > OVERHEAD * account.period_ms
+    least = account.overhead_left_ms if costly else 0.0
     every = sorted(
-        (finding for rule in RULES for finding in rule.list_findings(found)), key=lambda finding: -finding.gain_ms
+        (one for rule in RULES for one in rule.list_findings(found) if rule.name not in HOST or one.gain_ms > least),
+        key=lambda finding: -finding.gain_ms,
     )
-    return list(_limit(every, found.account.period_ms))
+    return list(_limit(every, account.period_ms))
 
 
 def _limit(findings: Sequence[Finding], period: float) -> Iterator[Finding]:
