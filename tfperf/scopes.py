@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 PREFIX = "tfperf."  # of the scopes' names
 # what is told of the host in a profile: the line that a thread is at, a garbage collection, a callback's class and hook
+OF_LIBRARY = " of a library"  # ends the line of a thread that is at no code of the program's own
 SAMPLE, GARBAGE, CALLBACK = (f"{PREFIX}{name}:" for name in ("at", "garbage", "callback"))
 
 

@@ -5,10 +5,13 @@ import sys
 import threading
 import time
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from tfperf.scopes import OF_LIBRARY
 from tfperf.trace.attribution import read_attribution
+from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import capture
 from tfperf.trace.findings import list_findings
 from tfperf.trace.host_watch import HostWatch, describe_frame
@@ -50,6 +53,16 @@ def test_a_line_in_a_library_is_that_of_the_program_that_calls_it():
     mine, library = said
     assert mine.endswith(f":{keep.__code__.co_firstlineno + 3} in keep")
     assert library.endswith("in test_a_line_in_a_library_is_that_of_the_program_that_calls_it")
+
+
+def test_lines_of_a_librarys_loop_are_its_own(tmp_path):
+    """What Keras' loop does between batches is no line of the program that calls `fit`."""
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+    callback = ProfileCallback(tmp_path, steps=60, skip=3)
+    model.fit(np.ones((70, 8)), np.ones((70, 1)), batch_size=1, verbose=0, callbacks=[callback])
+    lines = [one.name for one in read_attribution(tmp_path).account.list("python")]
+    assert lines and all(line.endswith(OF_LIBRARY) for line in lines), lines
 
 
 def test_python_is_left_as_it_was():

@@ -56,6 +56,7 @@ class Capture:
     forward: Collection[str] | None = None  # scopes of layers, losses and metrics
     loops: int = 1  # and the rest as in Notes
     turns: int | None = None
+    usual_turns: int | None = None
     program: ProgramKind = "loop"
     series: str = ""  # the `group` of Notes
     calls_per_epoch: int | None = None
@@ -215,6 +216,7 @@ class Capture:
             own=True, program=self.program, optimizers=optimizers, loops=self.loops,
             calls_per_epoch=self.calls_per_epoch,
             forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
+            usual_turns=self.usual_turns,
             calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),

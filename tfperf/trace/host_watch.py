@@ -12,9 +12,9 @@ import time
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
-from tfperf.scopes import GARBAGE, SAMPLE
+from tfperf.scopes import GARBAGE, OF_LIBRARY, SAMPLE
 
 INTERVAL = 0.004  # seconds between looks at the thread
 SWITCH = 0.0005  # seconds after which Python code lets the sampler look; Python's own are ten times as long
@@ -80,24 +80,28 @@ class HostWatch:
 
 
 def describe_frame(frame: FrameType) -> str:
-    """The line of the program's that a thread is at, with its function; in a library's own loop the library's.
+    """The line of the program's that a thread is at, with its function.
+
+    In the loop of Keras or of tfperf, and where the program has no line at all, that of the library, which is said.
 
     >>> describe_frame(sys._getframe()).endswith("in <module>")
     True
     """
     one: FrameType | None = frame
-    while one is not None and _is_library(one.f_code.co_filename):
+    while one is not None and _find_kind(one.f_code.co_filename) == "library":
         one = one.f_back
     chosen = frame if one is None else one
-    return f"{_shorten(chosen.f_code.co_filename)}:{chosen.f_lineno} in {chosen.f_code.co_name}"
+    line = f"{_shorten(chosen.f_code.co_filename)}:{chosen.f_lineno} in {chosen.f_code.co_name}"
+    return line if one is not None and _find_kind(one.f_code.co_filename) == "own" else f"{line}{OF_LIBRARY}"
 
 
 @cache
-def _is_library(file: str) -> bool:
-    """Whether a file is of a library, but for Keras' own loop."""
-    if file.replace("\\", "/").endswith(LOOP):
-        return False
-    return file.startswith("<frozen") or str(Path(file).resolve()).startswith(LIBRARIES)
+def _find_kind(file: str) -> Literal["own", "loop", "library"]:
+    """Whose a file is: the program's, of a library's training loop, or of any other of a library."""
+    path = str(Path(file).resolve())
+    if path.replace("\\", "/").endswith(LOOP) or path.startswith(LIBRARIES[-1]):
+        return "loop"
+    return "library" if file.startswith("<frozen") or path.startswith(LIBRARIES) else "own"
 
 
 @cache

@@ -43,6 +43,7 @@ class Notes:
     forward: tuple[str, ...] | None = None  # scopes of layers, losses and metrics
     loops: Number = 1  # compiled loops that a call runs side by side
     turns: Number | None = None  # steps in a call; None: as many as its training loop takes
+    usual_turns: Number | None = None  # of a training whose calls are shorter while they are recorded
     group: str = ""  # the same for captures of one program one after the other
     calls: int | None = None  # marks that were set
     wanted: int | None = None  # calls that were to be recorded

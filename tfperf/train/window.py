@@ -65,6 +65,7 @@ class Recorder:
         self.steps, calls, skipped = count_calls(window, steps_per_call)
         self.capture = Capture(logdir, calls, skipped, window.host_level)
         configure_capture(self.capture, optimizers, loops, program)
+        self.capture.usual_turns = steps_per_call
         self.number = 0
 
     @property

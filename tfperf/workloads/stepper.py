@@ -79,7 +79,7 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
         wait_for_second()
         with drop_native_logs(), capture(logdir, calls, skipped, window.host_level) as recording:
             configure_capture(recording, stepper.optimizers, stepper.loops, "card")
-            recording.turns = per_call
+            recording.turns, recording.usual_turns = per_call, stepper.steps_per_call
             recording.series = series
             for call in range(skipped + recording.calls + spare):
                 with recording.step(call):

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tfperf.scopes import OF_LIBRARY
 from tfperf.trace.rules.eager import is_eager
-from tfperf.trace.rules.python_lines import CAUSES, KERAS
+from tfperf.trace.rules.python_lines import CAUSES
 from tfperf.trace.rules.rule import Cost, Rule
 
 if TYPE_CHECKING:
@@ -14,12 +15,14 @@ LONGER = 16  # times as many steps a call as now
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """Up to a call's first operation and after its last, with what Keras' loop does: longer calls have less of it."""
+    """Before and after a call's operations, with what a library's loop does; longer calls have less of it."""
     if is_eager(found):
         return
     mine = [one for cause in CAUSES for one in found.account.list(cause)]
-    ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.startswith(KERAS))
-    per_call = ms * found.account.steps / max(found.calls - 1, 1)
+    ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.endswith(OF_LIBRARY))
+    steps = found.account.steps / max(found.calls - 1, 1)
+    per_call = ms * steps
+    ms *= min(steps / (found.notes.usual_turns or steps), 1.0)  # calls are shorter while they are recorded
     yield Cost(
         f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / LONGER),
     )  # fmt: skip

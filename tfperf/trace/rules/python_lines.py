@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tfperf.scopes import OF_LIBRARY
 from tfperf.trace.claims import Cause
 from tfperf.trace.rules.eager import is_eager
 from tfperf.trace.rules.rule import Cost, Rule
@@ -11,28 +12,20 @@ if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 CAUSES: tuple[Cause, ...] = ("python", "eager", "eager_work")
-KERAS = "keras/src/"  # how lines of Keras' own begin
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
     """By function, which lines of one do together; all of it is given back."""
     if is_eager(found):
         return
-    lines: dict[str, dict[str, float]] = {}
+    functions: dict[tuple[str, str], dict[str, float]] = {}  # by file and name: ms of each line
     for charge in (one for cause in CAUSES for one in found.account.list(cause)):
-        if charge.name and not charge.name.startswith(KERAS):
-            place, _, function = charge.name.partition(" in ")
-            file = place.rpartition(":")[0]
-            mine = lines.setdefault(f"{file} {function}", {})
-            mine[place] = mine.get(place, 0.0) + charge.ms
-    for mine in lines.values():
-        longest = max(mine, key=lambda place: mine[place])
-        function = next(
-            charge.name.partition(" in ")[2]
-            for charge in found.account.charges
-            if charge.name.startswith(f"{longest} in ")
-        )
-        ms = sum(mine.values())
+        if charge.name and not charge.name.endswith(OF_LIBRARY):
+            line, _, function = charge.name.partition(" in ")
+            lines = functions.setdefault((line.rpartition(":")[0], function), {})
+            lines[line] = lines.get(line, 0.0) + charge.ms
+    for (_, function), lines in functions.items():
+        longest, ms = max(lines, key=lambda line: lines[line]), sum(lines.values())
         yield Cost(f"Python code at {longest}, in {function}, runs while devices wait", ms, ms)
 
 
