@@ -46,4 +46,5 @@ def test_a_program_and_its_twin_are_told_apart(tmp_path, name):
         training = PROGRAMS[name].make(planted)
         assert time_steps(training) > 0
         findings = record(training, tmp_path / str(planted))["findings"]
-        assert (findings[0]["rule"] == PROGRAMS[name].rule) == planted
+        first = findings[0]["rule"] if findings else "none"
+        assert (first == PROGRAMS[name].rule) == planted

@@ -19,6 +19,7 @@ from tests.trace.profiles import us, write
 from tfperf.report.board import describe_profiles, find_log_directory
 from tfperf.report.plots_profile import draw_timeline
 from tfperf.report.profile import make_profile_record, make_profile_tables, merge_records
+from tfperf.report.profile_account import WORDS
 from tfperf.report.profile_files import find_report_folder, write_profile
 from tfperf.report.tensorboard import FILE
 from tfperf.trace.attribution import read_attribution
@@ -102,12 +103,16 @@ def test_chromes_trace_has_each_operation_at_its_time(folder, found):
     trace = json.loads(gzip.decompress((folder / "trace.json.gz").read_bytes()))
     events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     steps = [e for e in events if e["name"].startswith("step ")]
-    operations = [e for e in events if not e["name"].startswith("step ")]
+    causes = [e for e in events if e["name"] in WORDS.values()]
+    operations = [e for e in events if e not in steps and e not in causes]
+    # from 0 on 45 us of each 50 run, up to the first operation of the next call at 200
+    assert sum(e["dur"] for e in causes) == pytest.approx(200) and causes[0]["ts"] == 0
+    assert {e["name"] for e in causes} == {WORDS["work"], WORDS["between"], WORDS["dispatch"], WORDS["unexplained"]}
     assert [e["ts"] for e in steps] == [0, 50, 200, 250] and len(operations) == 8
     first = min(operations, key=lambda e: e["ts"])
     assert (first["ts"], first["dur"], first["cat"]) == (0, 30, "forward")
     names = {e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"}
-    assert {"CPU", "steps", "tf_Compute/123456"} <= names
+    assert {"CPU", "steps", "causes", "tf_Compute/123456"} <= names
 
 
 def test_tensorboard_reads_scalars_by_step_and_the_table(folder):

@@ -77,6 +77,7 @@ def make_profile_record(attribution: Attribution) -> Record:
         "constant_share": attribution.constant_alone / attribution.mean_ms if attribution.mean_ms else 0.0,
         "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in attribution.transfers],
         "device_use": [make_use_record(use) for use in attribution.device_use], "nvml": list(notes.utilisation),
+        "stages": [vars(stage) for stage in attribution.stages],
         "ledger": [vars(entry) for entry in attribution.ledger], "problems": list(attribution.problems),
         "findings": [asdict(finding) for finding in list_findings(attribution)],
     }  # fmt: skip
@@ -84,8 +85,9 @@ def make_profile_record(attribution: Attribution) -> Record:
 
 def make_account_record(account: Account) -> Record:
     """JSON of an account."""
+    keys = ("period_ms", "steps", "epochs", "expected_epochs", "samples", "overhead_ms", "overhead_left_ms")
     charges = [asdict(one) | {"per_epoch": one.per_epoch} for one in account.charges]
-    return asdict(account) | {"period_ms": account.period_ms, "charges": charges}
+    return {"charges": charges, **{key: getattr(account, key) for key in keys}}
 
 
 def _compute_gap_per_step(attribution: Attribution) -> float:

@@ -22,12 +22,15 @@ from tfperf.errors import UserError
 from tfperf.report.ablation import format_digits
 from tfperf.report.page import escape_text
 from tfperf.report.profile import describe_profile
+from tfperf.report.profile_account import WORDS
 from tfperf.report.profile_page import render_profile_page
 from tfperf.report.tensorboard import FILE
 from tfperf.results.files import write_atomically
 from tfperf.results.json_text import to_json
 from tfperf.results.rundir import has_run
 from tfperf.trace.attribution import Attribution
+from tfperf.trace.claims import Cause
+from tfperf.trace.intervals import Intervals
 from tfperf.trace.phases import PHASES
 from tfperf.trace.timeline import Timeline
 
@@ -48,7 +51,9 @@ def write_profile(folder: Path, attribution: Attribution, record: Record, title:
         "report.json": (to_json(_shorten(record), indent=1) + "\n").encode(),
         "phases.csv": format_csv(("step", "call", "device", "phase", "ms"), _list_phase_rows(attribution)).encode(),
         "operations.csv": format_csv(tuple(record["operations"][0]), map(dict.values, record["operations"])).encode(),
-        "trace.json.gz": gzip.compress(json.dumps(to_chrome_trace(attribution.timeline)).encode(), mtime=0),
+        "trace.json.gz": gzip.compress(
+            json.dumps(to_chrome_trace(attribution.timeline, attribution.account.moments)).encode(), mtime=0
+        ),
         FILE: b"".join(_encode_events(attribution, record)),
     }
     for name, content in files.items():
@@ -117,10 +122,10 @@ def _list_phase_rows(attribution: Attribution) -> Iterator[tuple[Any, ...]]:
             yield from ((step, call, device, phase, ms) for phase, ms in zip(PHASES, row, strict=True) if ms)
 
 
-def to_chrome_trace(timeline: Timeline) -> dict[str, Any]:
+def to_chrome_trace(timeline: Timeline, moments: Mapping[Cause, Intervals]) -> dict[str, Any]:
     """The operations and steps in the Trace Event Format, times in us, for Perfetto and chrome://tracing.
 
-    The first MOST_EVENTS of them.
+    The first MOST_EVENTS of them. moments: when each cause of the account has its time, which is a row, too.
     """
     devices = sorted({device for device, _ in timeline.lanes})
     names: list[dict[str, Any]] = [
@@ -135,7 +140,20 @@ def to_chrome_trace(timeline: Timeline) -> dict[str, Any]:
         {"ph": "X", "name": f"step {i}", "pid": len(devices), "tid": 0, "ts": (b - zero) / 1e3, "dur": (e - b) / 1e3}
         for i, (b, e) in enumerate(zip(timeline.steps.begin.tolist(), timeline.steps.end.tolist(), strict=True))
     ]
-    names.append({"ph": "M", "name": "process_name", "pid": len(devices), "args": {"name": "steps"}})
+    for number, process in enumerate(("steps", "causes"), len(devices)):
+        names.append({"ph": "M", "name": "process_name", "pid": number, "args": {"name": process}})
+    causes = [
+        {
+            "ph": "X",
+            "name": WORDS[cause],
+            "pid": len(devices) + 1,
+            "tid": 0,
+            "ts": (b - zero) / 1e3,
+            "dur": (e - b) / 1e3,
+        }
+        for cause, mine in moments.items()
+        for b, e in zip(mine.begin[:MOST_EVENTS].tolist(), mine.end[:MOST_EVENTS].tolist(), strict=True)
+    ]
     columns = (getattr(timeline, key)[:MOST_EVENTS].tolist() for key in ("name", "lane", "begin", "end", "phase"))
     events = [
         {
@@ -144,7 +162,7 @@ def to_chrome_trace(timeline: Timeline) -> dict[str, Any]:
         }
         for name, lane, begin, end, phase in zip(*columns, strict=True)
     ]  # fmt: skip
-    return {"traceEvents": [*names, *marks, *events], "displayTimeUnit": "ms"}
+    return {"traceEvents": [*names, *marks, *causes, *events], "displayTimeUnit": "ms"}
 
 
 def _encode_events(attribution: Attribution, record: Record) -> Iterator[bytes]:

@@ -35,6 +35,7 @@ def render_profile_page(attribution: Attribution, record: Record, title: str) ->
         ("timeline", "Steps",
          render_image(picture, "Operations of a few steps by thread or stream; lengths of all steps.")),
         ("operations", "Operations", _render_operations(record)), ("layers", "Layers", _render_layers(record)),
+        ("stages", "Data pipeline", _render_stages(record)),
         ("ledger", "Traces and compilations", _render_ledger(record)),
     ]  # fmt: skip
     return render_page(title, head, sections)
@@ -104,6 +105,14 @@ def _render_layers(record: Record) -> str:
         for row in record["layers"][:ROWS]
     ]
     return render_table(("layer", "phase", "device", "ms a step"), rows, kind="text")
+
+
+def _render_stages(record: Record) -> str:
+    rows = [(one["name"], format_digits(one["ms"])) for one in record["stages"][:ROWS]]
+    if not rows:
+        return render_paragraph("No stage of a tf.data pipeline ran while steps were recorded.")
+    said = "What each stage does itself, in threads beside the steps; those around it stand before its name."
+    return render_paragraph(said, "soft") + render_table(("stage", "ms a step"), rows, kind="text")
 
 
 def _render_ledger(record: Record) -> str:

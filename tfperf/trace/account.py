@@ -4,8 +4,8 @@ A moment counts for the first of CAUSES that is at work then. What runs on devic
 meanwhile, for that is what a step waits for.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tfperf.trace.claims import CAUSES, Cause, Claims
 from tfperf.trace.intervals import Intervals, merge_intervals
@@ -44,6 +44,7 @@ class Account:
     training, where that is known: what happens once an epoch is counted as often as it then does.
     samples: looks at the training's thread. overhead_ms: what recording adds to a step, which comes off where the host
     is at work, for there it is; None: not known, and nothing does. overhead_left_ms: what could not come off anywhere.
+    moments: when each cause has its time, as it was recorded.
     """
 
     charges: tuple[Charge, ...]
@@ -53,6 +54,7 @@ class Account:
     samples: int = 0
     overhead_ms: float | None = None
     overhead_left_ms: float = 0.0
+    moments: Mapping[Cause, Intervals] = field(default_factory=dict)
 
     @property
     def period_ms(self) -> float:
@@ -72,10 +74,10 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     """The account of the calls that another follows, each up to the first operation of that; of one call, its steps."""
     window, calls = find_window(steps), len(steps.spans[0])
     count = int((steps.begin < window.end[-1]).sum())
-    free, charges = window, []
+    free, charges, moments = window, [], {}
     for cause in CAUSES:
         mine = free if cause == "unexplained" else free.intersect(claims.find(cause))
-        free = free.subtract(mine) if len(mine) else free
+        free, moments[cause] = free.subtract(mine) if len(mine) else free, mine
         recorded = EVENT_NS * claims.count_events(mine) / max(mine.length, 1)  # per ns
         charges += [
             Charge(cause, name, ns / 1e6 / count, times / count, min(recorded, MOST) * ns / 1e6 / count)
@@ -90,7 +92,7 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     most = sum(one.recording for one in shared)
     off, left = min(overhead or 0.0, most), max((overhead or 0.0) - most, 0.0)
     without = tuple(replace(one, ms=one.ms - off * one.recording / most) if most else one for one in shared)
-    return Account(without, count, epochs, expected, claims.count_samples(window), overhead, left)
+    return Account(without, count, epochs, expected, claims.count_samples(window), overhead, left, moments)
 
 
 def _share_out(charges: Iterable[Charge], epochs: int, expected: float | None) -> list[Charge]:
