@@ -65,7 +65,7 @@ class Comparison:
 
 
 class Ordered(keras.utils.PyDataset):
-    """Batches in the order of a replica's seed."""
+    """Samples in memory, in batches in the order of a replica's seed."""
 
     def __init__(self, samples: Samples, batch: int, seed: int) -> None:
         super().__init__()
@@ -79,10 +79,27 @@ class Ordered(keras.utils.PyDataset):
         return self.samples.select(rows).data
 
 
+class Kept(keras.utils.PyDataset):
+    """Batches that were kept, those of an epoch from the pass of its number over a stream.
+
+    Keras' own `fit` of the stream would do without its second pass, which it uses up.
+    """
+
+    def __init__(self, passes: Sequence[Sequence[Any]]) -> None:
+        super().__init__()
+        self.passes, self.epoch = passes, 0
+
+    def __len__(self) -> int:
+        return len(self.passes[self.epoch])
+
+    def __getitem__(self, i: int) -> Any:
+        return self.passes[self.epoch][i]
+
+
 class Epochs(keras.callbacks.Callback):
     """Tells the batches which epoch it is: Keras ends an epoch of theirs more often than it ends one of its own."""
 
-    def __init__(self, batches: Ordered) -> None:
+    def __init__(self, batches: Ordered | Kept) -> None:
         super().__init__()
         self.batches = batches
 
@@ -90,21 +107,25 @@ class Epochs(keras.callbacks.Callback):
         self.batches.epoch = epoch
 
 
-def fit_alone(card: KerasCard, replica: int) -> dict[str, list[float]]:
-    """The history of Keras' own fit of one replica, in graph mode."""
+def keep_passes(card: KerasCard, passes: int) -> list[list[Any]]:
+    """The batches of as many passes over the card's stream; none of samples in memory."""
+    training = read_data(card).training
+    return [] if isinstance(training, Samples) else [list(training.source) for _ in range(passes)]
+
+
+def fit_alone(card: KerasCard, replica: int, passes: Sequence[Sequence[Any]]) -> dict[str, list[float]]:
+    """The history of Keras' own fit of one replica, in graph mode; of a stream on the kept `passes` over it."""
     seed, data = draw_model_seed(card.seed, replica), read_data(card)
     model = make_model(replace(card, seed=seed), new_session=True)
     model.jit_compile = False
-    rest: dict[str, Any]
-    if isinstance(data.training, Samples):
-        batches: Any = Ordered(data.training, data.batch, seed)
-        rest = {"shuffle": False, "validation_batch_size": data.batch, "callbacks": [Epochs(batches)]}
-    else:
-        batches, rest = data.training.source, {}
-    held = data.validation
+    training, held = data.training, data.validation
+    batches = Ordered(training, data.batch, seed) if isinstance(training, Samples) else Kept(passes)
+    rest = {"validation_batch_size": data.batch} if isinstance(training, Samples) else {}
     assert held is not None
-    validation = held.data if isinstance(held, Samples) else held.source
-    history = model.fit(batches, epochs=card.train.epochs, verbose=0, validation_data=validation, **rest)
+    history = model.fit(
+        batches, epochs=card.train.epochs, shuffle=False, callbacks=[Epochs(batches)], verbose=0,
+        validation_data=held.data if isinstance(held, Samples) else held.source, **rest,
+    )  # fmt: skip
     return dict(history.history)
 
 
@@ -129,9 +150,9 @@ def compare_pairs(
     begun = time.perf_counter()
     card = load_card(path, list(settings))
     assert isinstance(card, KerasCard) and card.train.epochs is not None
-    alone = []
+    alone, passes = [], keep_passes(card, card.train.epochs)
     for replica in range(1, replicas + 1):
-        alone.append(fit_alone(card, replica))
+        alone.append(fit_alone(card, replica, passes))
         if say:
             say(f"{name}: {replica} of {replicas} alone, {time.perf_counter() - begun:.0f} s")
     names = [one for one in history if one.startswith("val_")]
