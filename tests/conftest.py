@@ -2,10 +2,14 @@
 
 import gc
 import signal
+from pathlib import Path
 
 import pytest
 
 from tfperf.data.cache import VARIABLE
+
+TESTS = Path(__file__).parent
+LONG = ("train", "place", "workloads", "runs", "trace", "study", "api", "stores", "zoo")  # rooms whose tests train
 
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup; tests send it
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -18,10 +22,16 @@ def cache_of_this_session(tmp_path_factory):
         yield
 
 
+def pytest_collection_modifyitems(items):
+    """Files of long tests go first, so that processes which share the files end at about the same time."""
+    items.sort(key=lambda item: LONG.index(room) if (room := item.path.relative_to(TESTS).parts[0]) in LONG else 99)
+
+
 def pytest_collection_finish():
     """What was imported stays: Python's collector, which fits have look through it again and again, leaves it out."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # memory is plenty
 
 
 def shorten_fits(patch):

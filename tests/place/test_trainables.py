@@ -56,12 +56,9 @@ def placed(model, placement, devices, **more):
 
 PLAIN = {name: {"model": name, "groups": GROUPS, "plain": True} for name in ("network", "recommender", "uncommon")}
 FEW = {
-    "recommender, copies, 3": placed("recommender", "copies", 3, prove=True),
-    "recommender, mirrored, 2": placed("recommender", "mirrored", 2),
-    "recommender, device, 1": placed("recommender", "device", 1),
+    "recommender, mirrored, 2": placed("recommender", "mirrored", 2, prove=True),
     "network, host, 2": placed("network", "host", 2, prove=True),
     "network, mirrored, 2": placed("network", "mirrored", 2, prove=True),
-    "network, device, 1": placed("network", "device", 1),
     "uncommon, hierarchical, 2": placed("uncommon", "hierarchical", 2, prove=True),
 }
 

@@ -86,6 +86,7 @@ def test_a_report_that_is_missing_or_older_than_its_results_is_made_again(finish
     assert (run / "report.html").stat().st_mtime > 1 and (run / "results.h5").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_signal_while_the_report_is_written_ends_with_its_code(finished, tmp_path, monkeypatch):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
 
@@ -188,6 +189,7 @@ def test_force_removes_nothing_where_something_may_not_be_removed(finished, tmp_
     same_bits(finished / "run", run)
 
 
+@pytest.mark.slow
 def test_checkpoints_may_be_kept_on_another_disk(finished, tmp_path):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
     (tmp_path / "scratch").mkdir()

@@ -18,6 +18,7 @@ def call(*arguments):
     return result
 
 
+@pytest.mark.slow
 def test_a_real_sweep_measures_the_engine(tmp_path):
     card = sweep_card(tmp_path, ["small"], replicas=[2], repeats=1)
     result = call(

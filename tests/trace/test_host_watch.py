@@ -24,6 +24,7 @@ def wait_here():
 def test_lines_and_garbage_of_a_loop_are_told(tmp_path):
     weight = tf.Variable(tf.ones([200, 200]))
     step = tf.function(lambda: weight.assign(weight @ weight / 200))
+    gc.collect()
     gc.freeze()  # what other tests left would take a collection a second, beside which 30 ms are no finding
     with capture(tmp_path, steps=8, skip=3) as window:
         for number in range(18):

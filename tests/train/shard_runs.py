@@ -79,9 +79,8 @@ class Case:
 
 
 def bits(folder):
-    """The same replicas in stacks of four on two devices, on one and on four, and beside one that is broken."""
+    """The same replicas in stacks of four on two devices and on four, and beside one that is broken."""
     Case(folder, 8, 2).train("two")
-    Case(folder, 8, 1, range(4, 8)).train("alone")
     Case(folder, 16, 4).start("four")
     poisoned = Case(folder, 8, 2, at=())
     stack = poisoned.ensemble._get_loop(poisoned.ensemble.shards[1]).stack
@@ -91,6 +90,11 @@ def bits(folder):
     value[BROKEN - 4] = np.nan
     kernel.assign(value)
     poisoned.train("poisoned")
+
+
+def alone(folder):
+    """The second of the stacks on a device of its own."""
+    Case(folder, 8, 1, range(4, 8)).train("alone")
 
 
 def exact(folder):

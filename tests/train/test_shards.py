@@ -76,8 +76,8 @@ def resumed(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_replica_gets_the_bits_of_such_a_stack_on_one_device_through_retirement(bits):
-    two, alone = bits["two"], bits["alone"]
+def test_replica_gets_the_bits_of_such_a_stack_on_one_device_through_retirement(bits, tmp_path):
+    two, alone = bits["two"], Found(run_trainings(tmp_path, "alone") / "alone" / "alone.npz")
     assert len(alone.facts["sizes"]) > 1, "the stack did not shrink: the test shows less"
     assert two.facts["slots"][1:] == alone.facts["slots"]
     for prefix in ("at/10/", "at/20/", "at/30/", "at/40/", "end/", "best/"):

@@ -17,6 +17,7 @@ STOP = {"monitor": "loss", "min_delta": 0.05, "patience": 2}
 HELD = {"batch": 16, "validation": 0.25, "shuffle": False}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the log of the run that is ended
 def test_early_stopping_ends_where_keras_ends_and_resumes_with_what_it_knew(tmp_path, monkeypatch):
     arguments = {**STOP, "restore_best_weights": True}

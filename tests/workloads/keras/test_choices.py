@@ -8,6 +8,7 @@ from tests.workloads.keras.test_fit import prepare
 from tfperf.workloads.keras.choices import LoopWishes, _list_candidates
 
 
+@pytest.mark.slow
 def test_both_loops_are_compared_from_the_same_state(tmp_path):
     training = prepare("build_linear", "load", xla="auto", epochs=100_000)
     assert training.choices.loop == "tfperf" and {*training.choices.ms_per_step} == {"graph", "XLA loop", "XLA step"}

@@ -34,6 +34,7 @@ REST = [
 ]  # shuffled is more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shuffled", *REST])
 def test_a_stream_that_was_ended_resumes_to_the_same_bits(tmp_path, monkeypatch, kind):
     data = {**STREAM, "arguments": {"kind": kind}, "validation": {"build": f"{NETS}:stream_held"}}

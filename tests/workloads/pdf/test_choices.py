@@ -53,6 +53,7 @@ def engine(run):
     return json.loads((run / "report.json").read_text())["engine"]
 
 
+@pytest.mark.slow
 def test_second_run_takes_the_choices_of_the_first(counted, tmp_path):
     card, runs = make_card(tmp_path, replicas=2, steps=10), [tmp_path / n for n in "ab"]
     tfperf.fit(card, runs[0], overrides=OPEN)

@@ -144,6 +144,7 @@ def test_progress_says_which_chunk_and_a_run_stopped_in_the_second_resumes_to_th
     same_bits(tmp_path / "whole", run)
 
 
+@pytest.mark.slow
 def test_extension_is_split_too_and_resumed_by_its_ids(whole):
     folder, _ = whole
     result = tfperf.fit(folder / "card.yaml", folder / "run", overrides=CHUNKED, options=Options(replicas=(11, 12, 13)))

@@ -66,6 +66,7 @@ def test_run_stopped_after_a_raise_resumes_to_the_same_bits(raised, tmp_path, mo
     assert both[0] == both[1]
 
 
+@pytest.mark.slow
 def test_violation_at_the_best_weights_is_said_and_mended(tmp_path, capfd):
     late = [*CARD, "engine.check_every=1000"]
     result = tfperf.fit(make_card(tmp_path, steps=20), tmp_path / "run", overrides=late, quiet=False)

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.workloads.translate.translations import carry_out, make_card
 
 
+@pytest.mark.slow
 def test_steps_of_a_card_are_recorded_and_explained(tmp_path):
     card, logs = make_card(tmp_path), tmp_path / "logs"
     window = ["--repeat", 1, "--steps", 24, "--skip", 4, "--logdir", logs]

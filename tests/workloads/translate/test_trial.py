@@ -102,6 +102,7 @@ def test_the_report_has_the_studys_table(sweep):
     assert "Where everything ran" in page and "A traced step took" in page and "The longest chain" in page
 
 
+@pytest.mark.slow
 def test_a_placement_that_did_not_take_place_is_the_error_of_its_row(tmp_path, monkeypatch):
     (tmp_path / "card.yaml").write_text(CARD)
     card = load_card(tmp_path / "card.yaml")

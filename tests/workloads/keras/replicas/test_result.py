@@ -158,6 +158,7 @@ def test_inputs_that_do_not_fit_are_refused_by_their_shapes():
             predict(x)
 
 
+@pytest.mark.slow
 def test_the_mean_of_whole_numbers_and_truths_is_a_fraction():
     def build():
         inputs = keras.Input((3,))
