@@ -58,8 +58,8 @@ def _time_fit(fit: Fit) -> float:
     return 1e3 * (clock.begins[-1] - clock.begins[1]) / (epochs - 2) / fit.steps
 
 
-def _count_epochs(fit: Fit) -> int:
-    return max(1, -(-STEPS // fit.steps))
+def _count_epochs(fit: Fit, steps: int = STEPS) -> int:
+    return max(1, -(-steps // fit.steps))
 
 
 def _get_data(fit: Fit) -> tuple[Any, ...]:
@@ -74,24 +74,29 @@ def _get_settings(fit: Fit) -> dict[str, Any]:
     return more | fit.settings
 
 
-def record(training: Fit | OwnLoop, folder: Path) -> dict[str, Any]:
-    """The account and the findings of a profile."""
-    from tfperf.trace.attribution import read_attribution
+def record(training: Fit | OwnLoop, folder: Path, steps: int = STEPS) -> None:
+    """Record a profile of so many steps, or of whole epochs with as many."""
     from tfperf.trace.callback import ProfileCallback
     from tfperf.trace.capture import capture
-    from tfperf.trace.findings import list_findings
 
     if isinstance(training, Fit):
         per_epoch = training.steps // int(training.model.steps_per_execution)
-        epochs = _count_epochs(training)
+        epochs = _count_epochs(training, steps)
         callback = ProfileCallback(folder, steps=per_epoch * epochs + 1, skip=per_epoch)
         callbacks = [callback, *training.callbacks()]
         training.model.fit(
             *_get_data(training), epochs=2 * epochs + 2, verbose=0, callbacks=callbacks, **_get_settings(training)
         )
     else:
-        with capture(folder, STEPS, skip=WARM, steps_per_call=training.steps_per_call) as window:
-            training.run(window.step, range(WARM + 2 * STEPS))
+        with capture(folder, steps, skip=WARM, steps_per_call=training.steps_per_call) as window:
+            training.run(window.step, range(WARM + 2 * steps))
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The account and the findings of a profile."""
+    from tfperf.trace.attribution import read_attribution
+    from tfperf.trace.findings import list_findings
+
     found = read_attribution(folder)
     return {
         "period_ms": found.account.period_ms, "overhead_ms": found.account.overhead_ms,
@@ -101,8 +106,8 @@ def record(training: Fit | OwnLoop, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main(name: str, output: Path) -> None:
-    """Measure one program."""
+def prepare(name: str) -> dict[bool, Fit | OwnLoop]:
+    """The trainings of a program with the cause and without it, traced and compiled; the devices that it needs."""
     import tensorflow as tf
 
     load_programs()
@@ -113,13 +118,22 @@ def main(name: str, output: Path) -> None:
     trainings = {planted: program.make(planted) for planted in (True, False)}
     for training in trainings.values():
         time_steps(training)  # which traces and compiles
+    return trainings
+
+
+def main(name: str, output: Path) -> None:
+    """Measure one program."""
+    trainings = prepare(name)
+    program = PROGRAMS[name]
     rounds, captures = [], []
-    for number in range(ROUNDS):
+    for _ in range(ROUNDS):
         rounds.append({planted: time_steps(one) for planted, one in trainings.items()})
         with tempfile.TemporaryDirectory() as folder:
-            captures.append(record(trainings[True], Path(folder, str(number))))
+            record(trainings[True], Path(folder))
+            captures.append(read(Path(folder)))
     with tempfile.TemporaryDirectory() as folder:
-        twin = record(trainings[False], Path(folder))
+        record(trainings[False], Path(folder))
+        twin = read(Path(folder))
     middle = sorted(captures, key=lambda one: one["period_ms"])[ROUNDS // 2]
     output.write_text(json.dumps({
         "name": name, "rule": program.rule, "words": program.words, "sleeps": program.sleeps,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.diagnosis.child import load_programs, record, time_steps
+from benchmarks.diagnosis.child import load_programs, read, record, time_steps
 from benchmarks.diagnosis.program import PROGRAMS
 from benchmarks.diagnosis.score import measure_diagnosis_of, score
 from tfperf.errors import UserError
@@ -45,6 +45,7 @@ def test_a_program_and_its_twin_are_told_apart(tmp_path, name):
     for planted in (True, False):
         training = PROGRAMS[name].make(planted)
         assert time_steps(training) > 0
-        findings = record(training, tmp_path / str(planted))["findings"]
+        record(training, tmp_path / str(planted))
+        findings = read(tmp_path / str(planted))["findings"]
         first = findings[0]["rule"] if findings else "none"
         assert (first == PROGRAMS[name].rule) == planted
