@@ -28,9 +28,12 @@ COMMANDS = "\x00\x1b[31m\x9b\u202e\u2066\udcff $\\frac{"
 COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 TAGS = (
     "html head meta title style body h1 h2 p div b nav a section table thead tbody tfoot tr th td wbr figure img "
-    "figcaption details summary pre"
+    "figcaption details summary pre script button span canvas svg g rect text"
 )
-ATTRIBUTES = {"class", "id", "href", "src", "alt", "lang", "charset", "name", "content", "http-equiv"}
+ATTRIBUTES = {
+    "class", "id", "href", "src", "alt", "lang", "charset", "name", "content", "http-equiv", "type", "hidden", "open",
+    "tabindex", "role", "aria-label", "viewbox", "x", "y", "width", "height", "fill",
+}  # fmt: skip
 
 
 class Elements(HTMLParser):
@@ -48,6 +51,7 @@ class Elements(HTMLParser):
             assert name in ATTRIBUTES
             assert name != "src" or value.startswith("data:image/png;base64,")
             assert name != "href" or value.startswith("#")
+            assert tag != "script" or (name, value) in (("type", "application/json"), ("id", "timeline-data"))
 
     def handle_data(self, data):
         self.text.append(data)
@@ -63,6 +67,7 @@ def test_each_text_is_shown_as_text(name, places, tmp_path, blank_pictures):
     assert text.count(MARKUP) >= places
     assert not COMMANDING.search(page)
     assert r"\x00\x1b[31m\x9b\u202e\u2066" in text
+    assert ("script-src" in page) == ("<script" in page) == (name == "profile")  # no other page may run one
     page.encode()
 
 

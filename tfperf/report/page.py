@@ -1,8 +1,12 @@
-"""Pieces of a self-contained HTML page: everything inside the file, no script, no request; all text escaped."""
+"""Pieces of a self-contained HTML page: everything inside the file, no request; all text escaped.
+
+No script, but for one of the package's own that a page may name, whose hash is in its policy.
+"""
 
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from html import escape
 
 from tfperf.console.words import escape_controls
@@ -35,6 +39,17 @@ tfoot td { font-weight: 600; border-bottom: none; } tfoot tr:first-child td { bo
 figure { margin: .8rem 0; } img { max-width: 100%; height: auto; } figcaption { color: var(--soft); font-size: .9rem; }
 pre { background: #f6f7f9; border: 1px solid var(--line); padding: .7rem; overflow-x: auto; font-size: .82rem; }
 summary { cursor: pointer; color: var(--accent); }
+.timeline { position: relative; }
+.timeline canvas { width: 100%; margin: .4rem 0; display: block; cursor: grab; touch-action: pan-y; }
+.timeline button { font: inherit; min-width: 2.1rem; padding: .1rem .5rem; border: 1px solid var(--line);
+                   border-radius: 4px; background: #f6f7f9; color: var(--ink); cursor: pointer; }
+#timeline-tip { position: absolute; z-index: 1; max-width: min(36rem, 100%); padding: .2rem .5rem; font-size: .82rem;
+                background: var(--ink); color: #fff; border-radius: 4px; pointer-events: none; }
+#timeline-legend span { display: inline-block; margin-right: .9rem; }
+#timeline-legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .3rem; vertical-align: -.1rem; }
+.flame { display: block; width: 100%; min-width: 40rem; height: auto; font: 11px system-ui, "DejaVu Sans", sans-serif; }
+.flame text { pointer-events: none; } .flame rect { stroke: #fff; stroke-width: .6; }
+.flame rect:hover { opacity: .75; }
 @media (max-width: 600px) { body { padding: 1rem .8rem 3rem; } th, td { padding: .22rem .45rem; } }
 @media print { nav { display: none; } h2 { break-after: avoid; } tr, figure { break-inside: avoid; }
                .wide, pre { overflow: visible; } pre { white-space: pre-wrap; } }
@@ -45,17 +60,28 @@ SEPARATOR = re.compile(r"[/,;:|=]+")  # behind which a path or a signature may b
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def render_page(title: str, head: str, sections: Sequence[tuple[str, str, str]]) -> str:
-    """The whole document: `head` and the sections' bodies are HTML, `sections` are (anchor, heading, body)."""
+def render_page(title: str, head: str, sections: Sequence[tuple[str, str, str]], script: str = "") -> str:
+    """The whole document: `head` and the sections' bodies are HTML, `sections` are (anchor, heading, body).
+
+    script: of the package's own; this one alone may run, once the page is there. It makes no request either.
+    """
     links = "\n".join(f'<a href="#{anchor}">{escape_text(heading)}</a>' for anchor, heading, _ in sections)
     bodies = "\n".join(f'<section id="{a}">\n<h2>{escape_text(h)}</h2>\n{body}\n</section>' for a, h, body in sections)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{make_policy(script)}">\n'
         f"<title>{escape_text(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
-        f"<h1>{escape_text(title)}</h1>\n{head}\n<nav>\n{links}\n</nav>\n{bodies}\n</body>\n</html>\n"
+        f"<h1>{escape_text(title)}</h1>\n{head}\n<nav>\n{links}\n</nav>\n{bodies}\n"
+        f"{f'<script>{script}</script>' if script else ''}\n</body>\n</html>\n"
     )
+
+
+def make_policy(script: str = "") -> str:
+    """What a browser lets a page do: nothing but show what is in it, and run a script with just this text."""
+    if not script:
+        return POLICY
+    return f"{POLICY}; script-src 'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
 
 
 def render_table(

@@ -79,9 +79,17 @@ def _draw_operations(axis: Axes, timeline: Timeline, lanes: list[int], first: in
 
 def _format_lane(device: str, line: str) -> str:
     """A short name of a thread or stream."""
+    return f"{device} {shorten_lane(line)[:24]}"
+
+
+def shorten_lane(line: str) -> str:
+    """A thread's or stream's name with the end of its number alone.
+
+    >>> shorten_lane("tf_Compute/-5684095116145413416")
+    'tf_Compute/3416'
+    """
     name, _, number = line.partition("/")
-    short = f"{name}/{number[-4:]}" if number else name
-    return f"{device} {short[:24]}"
+    return f"{name}/{number[-4:]}" if number else name
 
 
 def _draw_lengths(axis: Axes, attribution: Attribution) -> None:

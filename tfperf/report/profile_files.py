@@ -20,22 +20,18 @@ from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignor
 
 from tfperf.errors import UserError
 from tfperf.report.ablation import format_digits
+from tfperf.report.chrome_trace import to_chrome_trace
 from tfperf.report.page import escape_text
 from tfperf.report.profile import describe_profile
-from tfperf.report.profile_account import WORDS
 from tfperf.report.profile_page import render_profile_page
 from tfperf.report.tensorboard import FILE
 from tfperf.results.files import write_atomically
 from tfperf.results.json_text import to_json
 from tfperf.results.rundir import has_run
 from tfperf.trace.attribution import Attribution
-from tfperf.trace.claims import Cause
-from tfperf.trace.intervals import Intervals
 from tfperf.trace.phases import PHASES
-from tfperf.trace.timeline import Timeline
 
 CARD_SUFFIXES = (".yaml", ".yml")
-MOST_EVENTS = 200_000  # of Chrome's trace; its viewers get slow beyond
 IN_JSON = 200  # operations in report.json; operations.csv has them all
 Record = Mapping[str, Any]
 
@@ -120,49 +116,6 @@ def _list_phase_rows(attribution: Attribution) -> Iterator[tuple[Any, ...]]:
     for device, busy in attribution.busy.items():
         for step, (call, row) in enumerate(zip(attribution.call.tolist(), busy.tolist(), strict=True)):
             yield from ((step, call, device, phase, ms) for phase, ms in zip(PHASES, row, strict=True) if ms)
-
-
-def to_chrome_trace(timeline: Timeline, moments: Mapping[Cause, Intervals]) -> dict[str, Any]:
-    """The operations and steps in the Trace Event Format, times in us, for Perfetto and chrome://tracing.
-
-    The first MOST_EVENTS of them. moments: when each cause of the account has its time, which is a row, too.
-    """
-    devices = sorted({device for device, _ in timeline.lanes})
-    names: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": i, "args": {"name": device}} for i, device in enumerate(devices)
-    ]
-    for number, (device, line) in enumerate(timeline.lanes):
-        names.append({
-            "ph": "M", "name": "thread_name", "pid": devices.index(device), "tid": number, "args": {"name": line},
-        })  # fmt: skip
-    zero = int(timeline.steps.begin[0])
-    marks = [
-        {"ph": "X", "name": f"step {i}", "pid": len(devices), "tid": 0, "ts": (b - zero) / 1e3, "dur": (e - b) / 1e3}
-        for i, (b, e) in enumerate(zip(timeline.steps.begin.tolist(), timeline.steps.end.tolist(), strict=True))
-    ]
-    for number, process in enumerate(("steps", "causes"), len(devices)):
-        names.append({"ph": "M", "name": "process_name", "pid": number, "args": {"name": process}})
-    causes = [
-        {
-            "ph": "X",
-            "name": WORDS[cause],
-            "pid": len(devices) + 1,
-            "tid": 0,
-            "ts": (b - zero) / 1e3,
-            "dur": (e - b) / 1e3,
-        }
-        for cause, mine in moments.items()
-        for b, e in zip(mine.begin[:MOST_EVENTS].tolist(), mine.end[:MOST_EVENTS].tolist(), strict=True)
-    ]
-    columns = (getattr(timeline, key)[:MOST_EVENTS].tolist() for key in ("name", "lane", "begin", "end", "phase"))
-    events = [
-        {
-            "ph": "X", "name": timeline.names[name], "cat": PHASES[phase], "tid": lane,
-            "pid": devices.index(timeline.lanes[lane][0]), "ts": (begin - zero) / 1e3, "dur": (end - begin) / 1e3,
-        }
-        for name, lane, begin, end, phase in zip(*columns, strict=True)
-    ]  # fmt: skip
-    return {"traceEvents": [*names, *marks, *causes, *events], "displayTimeUnit": "ms"}
 
 
 def _encode_events(attribution: Attribution, record: Record) -> Iterator[bytes]:

@@ -4,15 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfperf.report.ablation import format_digits
+from tfperf.report.flame import render_flame
 from tfperf.report.page import render_details, render_image, render_page, render_paragraph, render_table, render_tiles
 from tfperf.report.plots_profile import draw_timeline
 from tfperf.report.profile import describe_use
 from tfperf.report.profile_account import describe_account, describe_verdict, find_rule, list_account_rows
 from tfperf.report.style import apply_style, to_png
+from tfperf.report.timeline import read_script, render_timeline
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.phases import PHASES
 
 ROWS = 40  # of the long tables
+PICTURE = "Operations of a few steps by thread or stream; lengths of all steps."
 Record = Mapping[str, Any]
 
 
@@ -31,14 +34,15 @@ def render_profile_page(attribution: Attribution, record: Record, title: str) ->
         picture = to_png(draw_timeline(attribution))
     sections = [
         ("change", "What to change", _render_findings(record)),
-        ("account", "Where the time goes", _render_account(record)), ("phases", "Phases", _render_phases(record)),
-        ("timeline", "Steps",
-         render_image(picture, "Operations of a few steps by thread or stream; lengths of all steps.")),
+        ("account", "Where the time goes", _render_account(record)),
+        ("timeline", "Timeline", render_timeline(attribution, render_image(picture, PICTURE))),
+        ("flame", "Operations by scope", render_flame(attribution.costs)),
+        ("phases", "Phases", _render_phases(record)),
         ("operations", "Operations", _render_operations(record)), ("layers", "Layers", _render_layers(record)),
         ("stages", "Data pipeline", _render_stages(record)),
         ("ledger", "Traces and compilations", _render_ledger(record)),
     ]  # fmt: skip
-    return render_page(title, head, sections)
+    return render_page(title, head, sections, read_script())
 
 
 def _render_findings(record: Record) -> str:

@@ -13,6 +13,7 @@ from tfperf.trace.claims import Claims
 from tfperf.trace.costs import NS_PER_MS, OperationCost, average_by_call, find_costs
 from tfperf.trace.device_use import DeviceUse, measure_device_use
 from tfperf.trace.host_events import find_outer_phases, is_dataset_thread, merge_events
+from tfperf.trace.host_rows import list_host_rows
 from tfperf.trace.launches import Launches, Transfer, compute_launches, sum_transfers
 from tfperf.trace.ledger import Entry, make_ledger
 from tfperf.trace.notes import Notes, ProgramKind, read_notes
@@ -157,7 +158,10 @@ def compute_attribution(
         device_use=measure_device_use(events, devices, at_work, *_find_period(steps)),
         ledger=make_ledger(events, notes.traces), stages=sum_stages(events, len(steps)),
         problems=tuple(_list_problems(steps, notes, lost)),
-        notes=notes, timeline=make_timeline(events, operations, devices, mine, phases, steps),
+        notes=notes,
+        timeline=make_timeline(
+            events, operations, devices, mine, phases, steps, list_host_rows(events, claims, steps)
+        ),
     )  # fmt: skip
 
 

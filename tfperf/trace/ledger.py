@@ -55,7 +55,7 @@ def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
     causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
     out = []
     for module, rows in sorted(by_module.items(), key=lambda item: int(events.begin[item[1]].min())):
-        function = _get_function(module)
+        function = get_function(module)
         length = merge_intervals(events.begin[rows], events.end[rows]).length
         left = causes.get(function)
         out.append(Entry("compilation", function, length / 1e9, left.pop(0) if left else NOT_SAID))
@@ -72,7 +72,8 @@ def name_compilations(events: Events) -> Iterator[tuple[str, Int64Array]]:
     yield from ((module, np.array(rows)) for module, rows in by_module.items())
 
 
-def _get_function(module: str) -> str:
+def get_function(module: str) -> str:
+    """The function that a compiled program comes from, by the program's name; where it says none, that name."""
     found = CLUSTER.match(module)
     return found["name"] if found else module
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfperf.arrays import Int64Array
+from tfperf.arrays import Int64Array, Times
 from tfperf.trace.planes import Events
 
 STAGE = "Iterator::"
@@ -27,28 +27,37 @@ class DatasetStage:
 
 def sum_stages(events: Events, steps: int) -> tuple[DatasetStage, ...]:
     """The stages that ran, the longest first; waits of what asks another thread are left out."""
-    stage = np.array([name.startswith(STAGE) for name in events.names] or [False])[events.name]
-    sums: dict[str, int] = {}
-    for lane in np.unique(events.lane[stage]).tolist():
-        for name, ns in _list_own_times(events, np.flatnonzero(stage & (events.lane == lane))):
-            last = name.rpartition("::")[2].partition("[")[0].partition("#")[0]
-            if last not in AHEAD:
-                sums[name] = sums.get(name, 0) + ns
-    found = [DatasetStage(name.removeprefix(f"{STAGE}Root::"), ns / 1e6 / steps) for name, ns in sums.items()]
+    times = list_stage_times(events)
+    found = (DatasetStage(name, int((end - begin).sum()) / 1e6 / steps) for name, begin, end in times)
     return tuple(sorted(found, key=lambda one: -one.ms))
 
 
-def _list_own_times(events: Events, rows: Int64Array) -> Iterator[tuple[str, int]]:
-    """Of events of one thread: what of each is in none of those inside of it, ns."""
+def list_stage_times(events: Events) -> Iterator[tuple[str, Times, Times]]:
+    """When each stage does something itself, on whatever thread: name, begins and ends in ns, by thread."""
+    stage = np.array([name.startswith(STAGE) for name in events.names] or [False])[events.name]
+    times: dict[str, list[tuple[int, int]]] = {}
+    for lane in np.unique(events.lane[stage]).tolist():
+        for number, begin, end in _list_own_times(events, np.flatnonzero(stage & (events.lane == lane))):
+            times.setdefault(events.names[number].partition("#")[0], []).append((begin, end))
+    for name, mine in times.items():
+        if name.rpartition("::")[2].partition("[")[0] not in AHEAD:
+            begins, ends = np.array(mine, np.int64).T
+            yield name.removeprefix(f"{STAGE}Root::"), begins, ends
+
+
+def _list_own_times(events: Events, rows: Int64Array) -> Iterator[tuple[int, int, int]]:
+    """Of events of one thread: name, begin and end of what of each lies in none of those inside of it, ns."""
     rows = rows[np.lexsort((-events.end[rows], events.begin[rows]))]
-    open_rows: list[list[int]] = []  # name, end, own ns
+    open_rows: list[tuple[int, int]] = []  # name, end
     columns = (events.name[rows].tolist(), events.begin[rows].tolist(), events.end[rows].tolist())
-    for name, begin, end in zip(*columns, strict=True):
+    at = 0
+    for name, begin, end in [*zip(*columns, strict=True), (-1, np.iinfo(np.int64).max, 0)]:
         while open_rows and open_rows[-1][1] <= begin:
-            done = open_rows.pop()
-            yield events.names[done[0]].partition("#")[0], done[2]
-        if open_rows:
-            open_rows[-1][2] -= end - begin
-        open_rows.append([name, end, end - begin])
-    for done in open_rows:
-        yield events.names[done[0]].partition("#")[0], done[2]
+            number, stop = open_rows.pop()
+            if stop > at:
+                yield number, at, stop
+            at = max(at, stop)
+        if open_rows and begin > at:
+            yield open_rows[-1][0], at, begin
+        at = max(at, begin)
+        open_rows.append((name, end))

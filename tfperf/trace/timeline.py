@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfperf.arrays import BoolMask, Indices, TextArray, Times
+from tfperf.trace.host_rows import HostRow
 from tfperf.trace.operations import Operations
 from tfperf.trace.planes import Events
 from tfperf.trace.steps import Steps
@@ -14,7 +15,7 @@ from tfperf.trace.steps import Steps
 class Timeline:
     """Operations as they ran, in order (k): lane, begin and end in ns, phase, name; the last two as indices.
 
-    `lanes`: device, thread or stream.
+    `lanes`: device, thread or stream. `host`: what the host did meanwhile, sort by sort.
     """
 
     lanes: tuple[tuple[str, str], ...]
@@ -25,11 +26,12 @@ class Timeline:
     name: Indices
     names: tuple[str, ...]
     steps: Steps
+    host: tuple[HostRow, ...] = ()
 
 
 def make_timeline(
     events: Events, operations: Operations, devices: TextArray, mask: BoolMask,
-    phase_index: Indices, steps: Steps,
+    phase_index: Indices, steps: Steps, host: tuple[HostRow, ...] = (),
 ) -> Timeline:  # fmt: skip
     """The timeline of the events in the mask, whose phases have the numbers `phase_index`."""
     rows = np.flatnonzero(mask)
@@ -41,5 +43,5 @@ def make_timeline(
     )
     names = tuple(operation.name for operation in operations.every)
     return Timeline(
-        lanes, lane, events.begin[rows], events.end[rows], phase_index[rows], operations.index[rows], names, steps
+        lanes, lane, events.begin[rows], events.end[rows], phase_index[rows], operations.index[rows], names, steps, host
     )
