@@ -15,6 +15,7 @@ WIDTH, ROW, LETTER, MARGIN = 1200, 18, 6.6, 4  # units of the picture: pixels of
 LEAST = 0.003  # share of the whole below which parts are folded into one
 DEEPEST = 10  # levels below a phase
 OTHER = "other"
+DARK = frozenset(COLOURS[phase] for phase in ("backward", "merge", "update", "validation", "callback", "transfer"))
 WRAPPED = re.compile(r"\w+\((.*)\)")  # what JAX puts around a scope: jit(step), transpose(jvp(dense))
 SAID = (
     "Milliseconds a step of operations, summed over threads, streams and devices: what runs at once counts as often. "
@@ -123,6 +124,3 @@ def _render_part(name: str, full: str, ms: float, whole: float, left: float, dep
         f'<text x="{left + MARGIN:.2f}" y="{depth * ROW + 13}" fill="{ink}">{escape_text(text)}</text>' if text else ""
     )
     return f'<g><title>{said}</title><rect {place} fill="{colour}"/>{label}</g>'
-
-
-DARK = frozenset(COLOURS[phase] for phase in ("backward", "merge", "update", "validation", "callback", "transfer"))

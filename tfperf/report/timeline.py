@@ -26,7 +26,7 @@ MOST = 20_000  # events of all rows
 MOST_STEPS, MOST_OF_ROW = 1000, 600  # of the row of steps; of a row of the host
 BINS = 1500  # parts of the whole time, behind the operations: what is shorter than one is not told apart
 VIEW = 50  # steps up to which the whole is shown at first; else as many
-NAME = 240  # characters
+NAME = 160  # characters; 20 000 names of that length are what makes a page large
 CAUSE_COLOURS: dict[Cause, str] = {
     "garbage": "#7a1f5c", "compilation": "#a3271f", "callback": "#c0504d", "validation": "#3aa6a0", "work": "#7fb069",
     "eager_work": "#4f8a3d", "py_function": "#d1670c", "conversion": "#8a5fb0", "input": "#d1a10c",
@@ -59,12 +59,16 @@ class TimelineRows:
         """A row of events (begin, end, name, kind); until: when what is shown of it ends, None: all of it is shown."""
         flat: list[int] = []
         for begin, end, name, kind in events:
-            short = escape_controls(name if len(name) <= NAME else f"{name[:NAME]}…")
-            number = self.names.setdefault(short, len(self.names))
+            number = self.names.setdefault(_shorten_name(name), len(self.names))
             flat += (begin - self.zero, end - begin, number, kind)
         self.count += len(flat) // 4
         row = {"group": escape_controls(group), "title": escape_controls(title), "events": flat}
         self.rows.append(row | {"until": None if until is None else until - self.zero})
+
+
+def _shorten_name(name: str) -> str:
+    """A name without what commands terminals, of one that is too long the end, where an operation's own name is."""
+    return escape_controls(name if len(name) <= NAME else f"…{name[-NAME:]}")
 
 
 def render_timeline(attribution: Attribution, picture: str) -> str:
