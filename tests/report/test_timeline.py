@@ -16,14 +16,21 @@ from tests.trace.profiles import us, write
 from tfperf.report import timeline
 from tfperf.report.page import POLICY, make_policy, render_page
 from tfperf.report.profile import make_profile_record, merge_records
+from tfperf.report.profile_account import WORDS
 from tfperf.report.profile_page import render_profile_page
 from tfperf.report.timeline import make_timeline_data, read_script
 from tfperf.trace.attribution import read_attribution
+from tfperf.trace.claims import CAUSES
 from tfperf.trace.notes import parse_notes
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 NODE = shutil.which("node")
 CALLS = 6
+
+
+def test_each_cause_has_its_words_and_a_colour_of_its_own():
+    assert set(timeline.CAUSE_COLOURS) == set(WORDS) == set(CAUSES)
+    assert len(set(timeline.CAUSE_COLOURS.values())) == len(CAUSES)
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,8 @@ def _describe_rest(record: Record, period: float) -> str:
     unexplained = sum(one["ms"] for one in record["account"]["charges"] if one["cause"] == "unexplained")
     rest = f"{format_digits(unexplained)} ms a step are unexplained"
     if record["findings"]:
-        return f"{len(record['findings'])} findings; {rest}"
+        count = len(record["findings"])
+        return f"{count} finding{'s' if count > 1 else ''}; {rest}"
     return f"no cause that is known would give back {LEAST:.0%} of it; {rest}"
 
 
