@@ -1,5 +1,6 @@
 """Trainings on two logical CPUs with one planted cause each."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -16,25 +17,51 @@ def make_strategy() -> tf.distribute.MirroredStrategy:
     return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(len(tf.config.list_logical_devices("CPU")))])
 
 
-@register_program("straggler", devices=2)
+def make_local(strategy: tf.distribute.MirroredStrategy, values: Sequence[Any]) -> Any:
+    """One value for each replica."""
+    return strategy.experimental_distribute_values_from_function(lambda context: tf.constant(
+        values[context.replica_id_in_sync_group]
+    ))  # fmt: skip
+
+
+@register_program("straggler", "with", devices=2)
 def make_uneven_replicas(planted: bool) -> OwnLoop:
-    """The second replica has six times the work of the first."""
+    """The second replica has six times the work of the first; in the twin they share it evenly."""
     strategy = make_strategy()
     with strategy.scope():
         weight = tf.Variable(tf.ones((300, 300)), aggregation=tf.VariableAggregation.MEAN)
+    times = make_local(strategy, [2, 12] if planted else [7, 7])
 
-    def work() -> Any:
-        context = tf.distribute.get_replica_context()
-        times = tf.where(tf.equal(context.replica_id_in_sync_group, 1), 12 if planted else 2, 2)
+    def work(mine: Any) -> Any:
         value = tf.convert_to_tensor(weight)
-        for _ in tf.range(times):
+        for _ in tf.range(mine):
             value = tf.tanh(value @ value / 300.0)
         weight.assign_add(1e-6 * value)
         return tf.reduce_sum(value)
 
     @tf.function
     def step() -> Any:
-        return strategy.reduce("SUM", strategy.run(work), None)
+        return strategy.reduce("SUM", strategy.run(work, args=(times,)), None)
+
+    return repeat(step)
+
+
+@register_program("straggler", "all operations", devices=2)
+def make_uneven_batches(planted: bool) -> OwnLoop:
+    """The second replica has three times the batch of the first; in the twin they share it evenly."""
+    strategy = make_strategy()
+    with strategy.scope():
+        weight = tf.Variable(tf.ones((600, 600)), aggregation=tf.VariableAggregation.MEAN)
+    x = make_local(strategy, [np.ones((rows, 600), np.float32) for rows in ((512, 1536) if planted else (1024, 1024))])
+
+    def work(mine: Any) -> Any:
+        value = tf.tanh(mine @ weight / 600.0)
+        weight.assign_add(1e-6 * tf.matmul(value, value, transpose_a=True))
+        return tf.reduce_sum(value)
+
+    @tf.function
+    def step() -> Any:
+        return strategy.reduce("SUM", strategy.run(work, args=(x,)), None)
 
     return repeat(step)
 

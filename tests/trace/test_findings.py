@@ -158,12 +158,12 @@ def test_lines_of_a_function_are_one_finding(tmp_path):
     assert one.rule == "python" and "train.py:3, in score" in one.what and one.gain_ms == pytest.approx(0.16)
 
 
-def test_a_replica_with_more_work_is_told(tmp_path):
-    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(3)]
-    main = [("dense/A:MatMul", 100 * i, 20) for i in range(3)]
-    other = [("replica_1/dense/A:MatMul", 100 * i, 90) for i in range(3)]
+def test_a_replica_that_the_others_wait_for_is_told(tmp_path):
+    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(6)]
+    main = [("dense/A:MatMul", 100 * i, 20) for i in range(6)]
+    other = [("replica_1/dense/A:MatMul", 100 * i, 90) for i in range(6)]
     first, *_ = find(tmp_path, python, main, "loop", lines={"n": other})
-    assert first.rule == "straggler" and "CPU replica_1 has 0.09 ms" in first.what
+    assert first.rule == "straggler" and "CPU replica_1 takes 4.5 times" in first.what
     assert first.gain_ms == pytest.approx(0.035) and first.bound_ms == pytest.approx(0.07)  # evenly: 55 each
 
 

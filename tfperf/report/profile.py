@@ -1,6 +1,6 @@
 """What a profile says, as a record and as tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from rich.text import Text
 
 from tfperf.report.ablation import format_digits
 from tfperf.report.profile_account import WORDS, describe_account, describe_verdict, list_account_rows
+from tfperf.report.profile_devices import describe_waits, list_device_tables
 from tfperf.trace.account import Account
 from tfperf.trace.attribution import Attribution, read_attribution
 from tfperf.trace.costs import OperationCost
 from tfperf.trace.device_use import make_use_record
+from tfperf.trace.device_waits import make_waits_record
 from tfperf.trace.diff import PERIOD, Difference
 from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import list_repeats
@@ -77,6 +79,8 @@ def make_profile_record(attribution: Attribution) -> Record:
         "constant_share": attribution.constant_alone / attribution.mean_ms if attribution.mean_ms else 0.0,
         "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in attribution.transfers],
         "device_use": [make_use_record(use) for use in attribution.device_use], "nvml": list(notes.utilisation),
+        "device_waits": [make_waits_record(waits) for waits in attribution.device_waits],
+        "memory_peaks": [asdict(peak) for peak in attribution.memory_peaks],
         "stages": [vars(stage) for stage in attribution.stages],
         "ledger": [vars(entry) for entry in attribution.ledger], "problems": list(attribution.problems),
         "findings": [asdict(finding) for finding in list_findings(attribution)],
@@ -182,7 +186,7 @@ def _list_parts(record: Record) -> dict[str, dict[str, float]]:
 
 def make_profile_tables(record: Mapping[str, Any]) -> RenderableType:
     """The verdict, then all tables of a profile that fit a screen."""
-    more = _make_cost_table(record), _make_layer_table(record)
+    more = *_make_device_tables(record), _make_cost_table(record), _make_layer_table(record)
     tables = [_make_account_table(record), _make_phase_table(record), *(table for table in more if table is not None)]
     verdict = (Text(line) for line in describe_verdict(record))
     return Group(*verdict, Text(), *tables, *(Text(line) for line in describe_profile(record)))
@@ -207,7 +211,7 @@ def describe_profile(record: Mapping[str, Any]) -> list[str]:
     for one in record["transfers"]:
         speed = f"{format_digits(one['mbyte'])} MB a step, {format_digits(one['gbyte_per_second'])} GB/s"
         out.append(f"{one['device']} {one['direction']}: {speed}")
-    out += describe_use(record)
+    out += [*describe_use(record), *describe_waits(record)]
     for one in record["ledger"][:10]:
         out.append(f"{one['kind']} of {one['function']}: {format_digits(one['seconds'])} s; {one['cause']}")
     return out + [f"warning: {problem}" for problem in record["problems"]]
@@ -230,6 +234,14 @@ def _make_account_table(record: Mapping[str, Any]) -> Table:
     for cause, name, ms, share, times in list_account_rows(record):
         table.add_row(ms, share, times, cause, Text(name))
     return table
+
+
+def _make_device_tables(record: Mapping[str, Any]) -> Iterator[Table]:
+    for title, numbers, texts, rows in list_device_tables(record):
+        table = _make_table(title, numbers, texts)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        yield table
 
 
 def _make_cost_table(record: Mapping[str, Any]) -> Table:

@@ -9,6 +9,14 @@ from tfperf.report.page import render_details, render_image, render_page, render
 from tfperf.report.plots_profile import draw_timeline
 from tfperf.report.profile import describe_use
 from tfperf.report.profile_account import describe_account, describe_verdict, find_rule, list_account_rows
+from tfperf.report.profile_devices import (
+    MEMORY_COLUMNS,
+    NO_MEMORY,
+    WAIT_COLUMNS,
+    describe_waits,
+    list_memory_rows,
+    list_wait_rows,
+)
 from tfperf.report.style import apply_style, to_png
 from tfperf.report.timeline import read_script, render_timeline
 from tfperf.trace.attribution import Attribution
@@ -39,6 +47,8 @@ def render_profile_page(attribution: Attribution, record: Record, title: str) ->
         ("timeline", "Timeline", render_timeline(attribution, render_image(picture, PICTURE))),
         ("flame", "Operations by scope", render_flame(attribution.costs)),
         ("phases", "Phases", _render_phases(record)),
+        *([("devices", "Devices", _render_waits(record))] if record["device_waits"] else []),
+        ("memory", "Memory", _render_memory(record)),
         ("operations", "Operations", _render_operations(record)), ("layers", "Layers", _render_layers(record)),
         ("stages", "Data pipeline", _render_stages(record)),
         ("ledger", "Traces and compilations", _render_ledger(record)),
@@ -88,6 +98,19 @@ def _render_phases(record: Record) -> str:
     kernels = render_table(("device", "operations a step", "below 10 us", "median, us"), counts)
     use = "".join(map(render_paragraph, describe_use(record)))
     return text + render_table(("phase", *devices), rows, foot) + kernels + more + use
+
+
+def _render_waits(record: Record) -> str:
+    said = "".join(render_paragraph(line, "soft") for line in describe_waits(record))
+    return said + render_table(WAIT_COLUMNS, list_wait_rows(record))
+
+
+def _render_memory(record: Record) -> str:
+    rows = list_memory_rows(record)
+    if not rows:
+        return render_paragraph(NO_MEMORY)
+    said = "The most that an allocator has in use when an operation of the phase asks it for memory, in any step."
+    return render_paragraph(said, "soft") + render_table(MEMORY_COLUMNS, rows, kind="text")
 
 
 def _render_operations(record: Record) -> str:

@@ -12,10 +12,12 @@ from tfperf.trace.account import Account, make_account
 from tfperf.trace.claims import Claims
 from tfperf.trace.costs import NS_PER_MS, OperationCost, average_by_call, find_costs
 from tfperf.trace.device_use import DeviceUse, measure_device_use
+from tfperf.trace.device_waits import DeviceWaits, measure_device_waits
 from tfperf.trace.host_events import find_outer_phases, is_dataset_thread, merge_events
 from tfperf.trace.host_rows import list_host_rows
 from tfperf.trace.launches import Launches, Transfer, compute_launches, sum_transfers
 from tfperf.trace.ledger import Entry, make_ledger
+from tfperf.trace.memory_peaks import MemoryPeak, find_memory_peaks
 from tfperf.trace.notes import Notes, ProgramKind, read_notes
 from tfperf.trace.operations import Operation, Operations, find_operations, list_instructions, make_stats_filter
 from tfperf.trace.phases import PHASES, Phase, PhaseRules
@@ -56,6 +58,8 @@ class Attribution:
     launches: dict[str, Launches]
     transfers: tuple[Transfer, ...]
     device_use: tuple[DeviceUse, ...]
+    device_waits: tuple[DeviceWaits, ...]
+    memory_peaks: tuple[MemoryPeak, ...]
     ledger: tuple[Entry, ...]
     stages: tuple[DatasetStage, ...]
     problems: tuple[str, ...]
@@ -156,6 +160,8 @@ def compute_attribution(
         costs=tuple(sorted(costs, key=lambda c: -c.ms)), launches=compute_launches(events, devices, mine, len(steps)),
         transfers=sum_transfers(events, devices, mine, len(steps)),
         device_use=measure_device_use(events, devices, at_work, *_find_period(steps)),
+        device_waits=measure_device_waits(events, operations, devices, phases, at_work, steps, notes.cores),
+        memory_peaks=find_memory_peaks(events, operations, phases, steps, rules),
         ledger=make_ledger(events, notes.traces), stages=sum_stages(events, len(steps)),
         problems=tuple(_list_problems(steps, notes, lost)),
         notes=notes,

@@ -105,9 +105,10 @@ def has_operations(space: Any) -> bool:
 
 
 def make_stats_filter(known: Instructions) -> Callable[[str], bool]:
-    """Of which host events the stats have to be read, by name; those of operations say nothing that is needed."""
+    """Of which host events the stats have to be read, by name; those of operations say nothing that is needed,
+    but for collectives, which have a key."""
     unclear = find_ambiguous(known)
-    return lambda name: name in unclear or not (name in known or GRAPH.fullmatch(name))
+    return lambda name: name in unclear or ":Collective" in name or not (name in known or GRAPH.fullmatch(name))
 
 
 def find_operations(events: Events, known: Instructions) -> Operations:

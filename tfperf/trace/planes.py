@@ -29,7 +29,7 @@ MARK, CALL, MODULE = "step_num", "tf_function_call", "hlo_module"  # stats: of a
 DEVICE_STATS = frozenset(
     {"tf_op", "hlo_op", MODULE, "memcpy_details"}
 )  # what an accelerator's events are told apart by
-HOST_STATS = frozenset({MARK, CALL, MODULE, "name"})
+HOST_STATS = frozenset({MARK, CALL, MODULE, "name", "instance_key", "tf_op", "allocator_name", "bytes_allocated"})
 # lines that viewers derive from others
 DERIVED = frozenset([
     "Steps", "XLA Modules", "XLA Ops", "XLA TraceMe", "TensorFlow Ops", "TensorFlow Name Scope", "Framework Ops",

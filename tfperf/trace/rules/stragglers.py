@@ -1,55 +1,65 @@
-"""Replicas of one step that have more to do than the others."""
+"""Devices of one step that the others wait for."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tfperf.trace.phases import PHASES
-from tfperf.trace.rules.rule import Cost, Rule
+from tfperf.trace.rules.rule import LEAST, Cost, Rule
+from tfperf.trace.stragglers import Straggler, StragglerCause
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
-TOWER = re.compile(r"(?P<device>.*) (?P<kind>tower|replica)_(?P<number>\d+)")
-NUMBERED = re.compile(r"(?P<device>.*):\d+")
-OWN = [PHASES.index("forward"), PHASES.index("backward")]
-MORE = 1.3  # times the work of the others
+SPREAD = "give all replicas the same work: batches of one size and length, and layers split evenly"
+CHANGES: dict[StragglerCause, str] = {
+    "more work": SPREAD,
+    "slower device": "look for what else runs on it, and for lower clocks; or give it as small a share of the batch as "
+                     "it is slower",
+    "later start": "look at what it waits for before its first operation: its share of the input, and the order in "
+                   "which the program starts devices",
+    "larger or slower": "compare the sizes of the devices' batches: where they are the same, the device is slower",
+    "unknown": "compare its row with those of the others in trace.json.gz",
+}  # fmt: skip
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """What the one with most work has more than the mean of the others: they wait for it."""
-    for work in _group_replicas(
-        {device: float(busy[:, OWN].sum(axis=1).mean()) for device, busy in found.busy.items()}
-    ):
-        slowest = max(work, key=lambda device: work[device])
-        others = float(np.mean([ms for device, ms in work.items() if device != slowest]))
-        if work[slowest] > MORE * others:
-            more = work[slowest] - others
-            yield Cost(
-                f"{slowest} has {work[slowest]:.3g} ms of work a step, the others {others:.3g}: they wait for it",
-                more, more * (len(work) - 1) / len(work), more,
-            )  # fmt: skip
+    """The device that is last in most steps, by LEAST of the time from step to step, and why."""
+    for waits in found.device_waits:
+        one = waits.straggler
+        if one is not None and one.lag_ms >= LEAST * found.period_ms:
+            yield Cost(describe_straggler(one), one.gain_ms, one.gain_ms, one.lag_ms, CHANGES[one.cause])
 
 
-def _group_replicas(work: Mapping[str, float]) -> Iterator[dict[str, float]]:
-    """Replicas of one step with their work: towers of a processor, or accelerators; the first may have no name."""
-    groups: dict[tuple[str, str], dict[str, float]] = {}
-    for name, ms in work.items():
-        if found := TOWER.fullmatch(name):
-            groups.setdefault((found["device"], found["kind"]), {})[name] = ms
-        elif numbered := NUMBERED.fullmatch(name):
-            groups.setdefault((numbered["device"], ""), {})[name] = ms
-    for (device, kind), mine in groups.items():
-        if kind == "replica" and f"{device} replica_0" not in mine and device in work:
-            mine[device] = work[device]
-    return (mine for mine in groups.values() if len(mine) > 1)
+def describe_straggler(one: Straggler) -> str:
+    """What makes a device the last, in words with its figures."""
+    wait = f"the others wait {one.lag_ms:.3g} ms a step for it"
+    if one.cause == "later start":
+        return f"{one.device} begins {one.delay_ms:.3g} ms later than the others: {wait}"
+    if one.cause == "slower device":
+        return (
+            f"{one.device} takes {one.factor:.3g} times as long as the others for the same operations, also for those "
+            f"that no batch makes longer: a slower device; {wait}"
+        )
+    if one.cause == "larger or slower":
+        return (
+            f"{one.device} takes {one.factor:.3g} times as long as the others for each operation, since its batch is "
+            f"larger or it is slower, which the profile does not tell; {wait}"
+        )
+    if one.cause == "unknown":
+        return f"{one.device} is last in {one.last_share:.0%} of steps, the profile does not tell why: {wait}"
+    work = f"{one.device} has {one.work_ms:.3g} ms of work a step, the others {one.others_ms:.3g}"
+    return f"{work}{_describe_more(one)}: they wait for it"
 
 
-SPREAD = "give all replicas the same work: batches of one size and length, and layers split evenly"
+def _describe_more(one: Straggler) -> str:
+    if not one.operation:
+        return f", all operations {one.factor:.3g} times as long, but for those that no batch makes longer"
+    if one.times > 1.1 * one.others_times:
+        return f", with {one.times:.3g} of {one.operation} and {one.others_times:.3g}"
+    return f", most of it {one.operation} with {one.operation_ms:.3g} and {one.others_operation_ms:.3g} ms"
+
+
 RULE = Rule(
-    "straggler", "One replica has more work", find,
+    "straggler", "One device holds up the others", find,
     {
         "engine": SPREAD, "card": SPREAD, "keras": SPREAD, "loop": SPREAD,
         "jax": SPREAD,
