@@ -1,7 +1,11 @@
 """The benchmark of planted causes scores what a profile says, and its programs are there in pairs."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import benchmarks
 from benchmarks.diagnosis.child import load_programs, read, record, time_steps
 from benchmarks.diagnosis.program import PROGRAMS
 from benchmarks.diagnosis.score import measure_diagnosis_of, score
@@ -37,6 +41,13 @@ def test_programs_are_many_and_few_of_them_sleep():
     assert {one.rule for one in PROGRAMS.values()} <= {rule.name for rule in RULES}
     with pytest.raises(UserError, match="no program"):
         list(measure_diagnosis_of(["nothing"], None))
+
+
+def test_the_command_imports_each_benchmark():
+    folder = Path(benchmarks.__path__[0])
+    imported = set(re.findall(r"import (\w+) as", (folder / "__main__.py").read_text(encoding="utf-8")))
+    files = {path.stem for path in folder.rglob("*.py") if "\n@register_benchmark(" in path.read_text(encoding="utf-8")}
+    assert "score" in files and files <= imported
 
 
 @pytest.mark.parametrize("name", ["pause_in_step", pytest.param("eager_loop", marks=pytest.mark.slow)])

@@ -1,5 +1,9 @@
 """What devices that share a step do in it."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -107,3 +111,33 @@ def test_names_without_devices_are_the_same_on_all():
 def test_devices_are_grouped_by_host_in_the_order_of_their_numbers():
     names = ["a GPU:10", "a GPU:2", "b GPU:0", "CPU"]
     assert [group.members for group in group_devices(names)] == [("a GPU:2", "a GPU:10")]
+
+
+LIVE = """
+import sys
+import keras, numpy as np, tensorflow as tf
+from tfperf.trace.callback import ProfileCallback
+tf.config.threading.set_inter_op_parallelism_threads(2)
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(512, "relu"), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+x = np.ones((640, 64), np.float32)
+model.fit(x, x[:, :1], batch_size=64, epochs=2, verbose=0, callbacks=[ProfileCallback(sys.argv[1], steps=6, skip=4)])
+"""
+
+
+@pytest.mark.slow
+def test_a_strategy_names_its_devices_collectives_and_allocations_as_they_are_read(tmp_path):
+    environment = os.environ | {"TF_CPU_ALLOCATOR_USE_BFC": "true"}
+    for attempt in range(3):  # the profiler may write to freed memory where there are collectives
+        logs = tmp_path / str(attempt)
+        if not subprocess.run([sys.executable, "-c", LIVE, str(logs)], env=environment, capture_output=True).returncode:
+            break
+    found = read_attribution(logs)
+    (waits,) = found.device_waits
+    assert waits.collectives and [one.device for one in waits.devices] == ["CPU", "CPU replica_1"]
+    assert all((one.work > 0).all() and (one.communication + one.wait > 0).all() for one in waits.devices)
+    assert {"forward", "backward"} <= {peak.phase for peak in found.memory_peaks}
+    assert all(0.1 < peak.mbyte < 100 and peak.operation for peak in found.memory_peaks if peak.phase == "forward")

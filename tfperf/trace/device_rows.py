@@ -127,7 +127,7 @@ def collect_rows(
     numbers = _ask_operations(some, which, lambda one: _get_number(one.name), 0)
     return DeviceRows(
         devices, events.begin[rows], events.end[rows], step[rows], _number_unnamed(device, instance, numbers), role,
-        own, key, tuple(keys.tolist()), instance, events.lane[rows],
+        own, key, tuple(keys.tolist()), instance, events.lane[rows].astype(np.intp),
     )  # fmt: skip
 
 

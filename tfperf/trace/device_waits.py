@@ -81,9 +81,8 @@ def _measure_set(rows: DeviceRows, steps: Steps, turns: bool) -> DeviceWaits:
         work.append(_sum_by_step(busy, steps))
         waits.append(_sum_by_step(wait, steps))
         exchange.append(_sum_by_step(joint.subtract(busy).subtract(wait), steps))
-    valid: BoolMask = ~np.isnan(ends).any(axis=1)
-    if collectives:
-        valid &= np.isin(np.arange(len(steps)), rows.step[rows.collective >= 0])
+    entered = rows.step[rows.collective >= 0] if collectives else rows.step
+    valid: BoolMask = np.isfinite(ends).all(axis=1) & np.isin(np.arange(len(steps)), entered)
     wait_ms = np.stack(waits, axis=1)
     last = np.bincount(wait_ms[valid].argmin(axis=1), minlength=len(members)) / max(valid.sum(), 1)
     return DeviceWaits(
