@@ -46,7 +46,7 @@ def make_uneven_replicas(planted: bool) -> OwnLoop:
     return repeat(step)
 
 
-@register_program("straggler", "all operations", devices=2)
+@register_program("straggler", "ms of work", devices=2)
 def make_uneven_batches(planted: bool) -> OwnLoop:
     """The second replica has three times the batch of the first; in the twin they share it evenly."""
     strategy = make_strategy()
