@@ -207,24 +207,35 @@ def compare(runs: tuple[Path, ...]) -> None:
 )
 @click.option("--repeat", type=click.IntRange(1, 100), default=5, show_default=True, help="Captures of a card.")
 @click.option("--naive", is_flag=True, help="Record the card's fit as plain Keras would do it.")
+@click.option(
+    "--apply", is_flag=True, help="Try the first finding that a key of the card changes; write a card with it."
+)
 def profile(
     path: Path, overrides: tuple[str, ...], against: Path | None, limit: float, output: Path | None,
-    logdir: Path | None, repeat: int, naive: bool, **window: int | None,
+    logdir: Path | None, repeat: int, naive: bool, apply: bool, **window: int | None,
 ) -> None:  # fmt: skip
     """Tell where each step's time goes: in the newest profile under PATH, or in one recorded now where it is a card.
 
     PATH: a card (.yaml), a run, a log directory or an .xplane.pb file. What is recorded of a card goes to -o with the
     report, or to CARD_profile; the report of a run to profile/ in it. Each capture of a card is a process of its own;
     with --against CARD they take turns. With --against exit code 1 says that a step takes longer, by more than chance
-    may do and than the limit.
+    may do and than the limit. --apply measures the card with and without a change that leaves its results as they are,
+    in --repeat turns, and writes CARD_applied.yaml beside the report where it wins.
     """
     from tfperf.console.screen import show
     from tfperf.report.profile import make_difference_table, make_profile_tables, read_profile
+    from tfperf.report.profile_applied import list_change_lines
     from tfperf.report.profile_files import CARD_SUFFIXES, find_report_folder, prepare_folder, write_profile
+    from tfperf.report.study_progress import show_progress
     from tfperf.study.profile import record_profiles
+    from tfperf.study.profile_apply import apply_findings, load_measurable_card, refuse_apply
     from tfperf.trace.diff import compare
 
-    given = [*overrides, *(f"profile.{key}={value}" for key, value in window.items() if value is not None)]
+    recorded = [f"profile.{key}={value}" for key, value in window.items() if value is not None]
+    given = [*overrides, *recorded]
+    if apply:
+        refuse_apply(path, against, naive, repeat)
+        measurable = load_measurable_card(path, overrides, recorded)
     folders = {path: find_report_folder(path, output, logdir)}
     if against is not None:
         folders[against] = find_report_folder(against, None, None)
@@ -239,6 +250,11 @@ def profile(
     if report_folder is not None:
         prepare_folder(report_folder)
         show_text(str(write_profile(report_folder, found, report, path.name)[0]))
+        if apply:
+            with show_progress() as show_count:
+                report["applied"] = apply_findings(*measurable, report, report_folder, repeat, show_count)
+            write_profile(report_folder, found, report, path.name)
+            show_text("\n".join(list_change_lines(report["applied"])))
     if before is not None:
         difference = compare(report, before[1], limit / 100, paired=len(cards) == 2)
         show(make_difference_table(difference))

@@ -17,14 +17,14 @@ def list_applied_lines(applied: Mapping[str, Any]) -> list[str]:
     if not applied["changed"]:
         lines.append(f"nothing wins beyond chance, no card is written{': ' if applied['why'] else ''}{applied['why']}")
     lines += [
-        f"changed {one['key']}: {_format_value(one['before'])} to {_format_value(one['after'])}, "
+        f"changed {one['key']}: {format_value(one['before'])} to {format_value(one['after'])}, "
         f"{format_ratio(one['ratio'])} as fast as before it"
         for one in applied["changed"]
     ]
     if applied["changed"] and applied["ratio"] is not None:
         lines.append(_describe_proof(applied))
     lines += [
-        f"not taken: {', '.join(f'{key}: {_format_value(value)}' for key, value in one['values'].items())}, "
+        f"not taken: {', '.join(f'{key}: {format_value(value)}' for key, value in one['values'].items())}, "
         f"{format_ratio(one['ratio'])} as fast: {one['why']}"
         for one in applied["offered"]
     ]
@@ -35,11 +35,11 @@ def make_applied_table(applied: Mapping[str, Any]) -> Table:
     """Changes and offers, a row each."""
     table = Table("key", "before", "after", "times as fast", "taken")
     for one in applied["changed"]:
-        values = (_format_value(one["before"]), _format_value(one["after"]))
+        values = (format_value(one["before"]), format_value(one["after"]))
         table.add_row(one["key"], *values, format_ratio(one["ratio"]), "yes")
     for one in applied["offered"]:
         for key, value in one["values"].items():
-            table.add_row(key, "", _format_value(value), format_ratio(one["ratio"]), f"no: {one['why']}")
+            table.add_row(key, "", format_value(value), format_ratio(one["ratio"]), f"no: {one['why']}")
     return table
 
 
@@ -62,13 +62,13 @@ def _describe_proof(applied: Mapping[str, Any]) -> str:
     return f"{alone}; with a device that computes {step} a step beside the processor {format_ratio(device)}"
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """As a card has it, in one line.
 
-    >>> _format_value(None), _format_value(True), _format_value({"decode": 4})
+    >>> format_value(None), format_value(True), format_value({"decode": 4})
     ('null', 'true', '{decode: 4}')
     """
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}: {_format_value(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {format_value(one)}' for key, one in value.items())}}}"
     words = {None: "null", True: "true", False: "false"}
     return words[value] if value is None or isinstance(value, bool) else str(value)

@@ -9,6 +9,7 @@ from tfperf.report.page import render_details, render_image, render_page, render
 from tfperf.report.plots_profile import draw_timeline
 from tfperf.report.profile import describe_use
 from tfperf.report.profile_account import describe_account, describe_verdict, find_rule, list_account_rows
+from tfperf.report.profile_applied import render_changes
 from tfperf.report.profile_devices import (
     MEMORY_COLUMNS,
     NO_MEMORY,
@@ -53,6 +54,8 @@ def render_profile_page(attribution: Attribution, record: Record, title: str) ->
         ("stages", "Data pipeline", _render_stages(record)),
         ("ledger", "Traces and compilations", _render_ledger(record)),
     ]  # fmt: skip
+    if "applied" in record:
+        sections.insert(1, ("applied", "What was changed", render_changes(record["applied"])))
     return render_page(title, head, sections, read_script())
 
 

@@ -15,6 +15,7 @@ from tfperf.report.study_progress import ShowCount
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import capture
+from tfperf.trace.notes import ProgramKind
 from tfperf.train.window import Recording, configure_capture, count_calls, count_spare_calls
 
 FEWEST = 5  # samples of a trial at least
@@ -60,7 +61,9 @@ def take_steps(stepper: Stepper, steps: int) -> None:
         raise TrainingError(f"the training ended after {count} of the {steps} steps of a call that was to be timed")
 
 
-def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, show: ShowCount) -> Recording:
+def record_steps(
+    card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, show: ShowCount, program: ProgramKind = "card"
+) -> Recording:
     """Record the card's window of a stepper's steps with TensorFlow's profiler, `repeat` times.
 
     Raises: CardError where the training is too short for that; TrainingError where it ends before.
@@ -78,7 +81,7 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
         show(number, repeat, f"records {calls} calls of {per_call} steps")
         wait_for_second()
         with drop_native_logs(), capture(logdir, calls, skipped, window.host_level) as recording:
-            configure_capture(recording, stepper.optimizers, stepper.loops, "card")
+            configure_capture(recording, stepper.optimizers, stepper.loops, program)
             recording.turns, recording.usual_turns = per_call, stepper.steps_per_call
             recording.series = series
             for call in range(skipped + recording.calls + spare):
@@ -125,5 +128,6 @@ def measure_steps(stepper: Stepper, request: Mapping[str, Any]) -> dict[str, Any
         raise TrainingError(f"a loss of the last steps is {broken[0]}; steps of a training that broke are not timed")
     stepper.close()
     return timing.make_record(starting) | {
-        "steps": timing.steps, "steps_per_call": per_call, "losses": losses, "peak_rss_bytes": measure_peak_rss_bytes(),
+        "steps": timing.steps, "first_step": warm * per_call, "steps_per_call": per_call, "losses": losses,
+        "peak_rss_bytes": measure_peak_rss_bytes(),
     }  # fmt: skip

@@ -38,4 +38,5 @@ RULE = Rule(
     },
     before="model.compile(optimizer, loss)",
     after=f"model.compile(optimizer, loss, steps_per_execution={LONGER})",
+    keys={"engine": "train.steps_per_call", "card": "train.steps_per_call"},
 )  # fmt: skip

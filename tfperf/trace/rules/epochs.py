@@ -26,4 +26,5 @@ RULE = Rule(
     },
     before="model.fit(data, epochs=1000)  # of 8 batches each",
     after="model.fit(data.repeat(), epochs=10, steps_per_epoch=800)",
+    keys={"engine": "train.steps_per_call"},
 )  # fmt: skip

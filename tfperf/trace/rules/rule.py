@@ -1,7 +1,7 @@
 """What a rule is, and what it finds."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tfperf.trace.notes import ProgramKind
@@ -48,7 +48,8 @@ class Cost:
 class Rule:
     """A cause that is known: how it is found, and the change in the words of each kind of program.
 
-    before, after: a piece of a program with the cause, and without it.
+    before, after: a piece of a program with the cause, and without it. keys: the full key of a card by which a program
+    of that kind is changed so, where there is one.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Rule:
     before: str
     after: str
     least: float = LEAST
+    keys: Mapping[ProgramKind, str] = field(default_factory=dict)
 
     def list_findings(self, found: "Attribution") -> Iterator[Finding]:
         """What it finds in a profile, where it is worth a change."""

@@ -35,4 +35,5 @@ RULE = Rule(
     },
     before="model.compile(optimizer, loss, jit_compile=False)",
     after="model.compile(optimizer, loss, jit_compile=True)",
+    keys={"engine": "engine.xla", "card": "engine.xla"},
 )  # fmt: skip

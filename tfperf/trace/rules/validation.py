@@ -31,4 +31,5 @@ RULE = Rule(
     before="model.fit(data, validation_data=held, epochs=100)",
     after="model.fit(data, validation_data=held, epochs=100, validation_freq=5)",
     least=0.1,
+    keys={"engine": "train.steps_per_call"},
 )  # fmt: skip

@@ -16,4 +16,5 @@ KIND = CardKind(
     {("data", "t0"): ("pack", "none", "fit"), ("closure", "law"): ("toy",)},
     uncompared_keys=("replicas",),
     data=("data", "covariance", "closure", "positivity"),
+    performance_keys=("engine.xla", "train.steps_per_call"),
 )

@@ -85,7 +85,7 @@ def _record_engine(card: Card, problem: Problem, logdir: Path, repeat: int, show
     show(0, repeat, "measures what the card leaves open, compiles")
     with drop_native_logs():
         ensemble, choices = _prepare_ensemble(card, problem)
-    return record_steps(card, EnsembleStepper(card, ensemble, choices), logdir, repeat, show)
+    return record_steps(card, EnsembleStepper(card, ensemble, choices), logdir, repeat, show, "engine")
 
 
 def _record_naive(card: Card, problem: Problem, logdir: Path, repeat: int, show: ShowCount) -> Recording:
