@@ -9,6 +9,7 @@ from tfperf.trace.attribution import read_attribution
 from tfperf.trace.findings import RULES, list_findings
 from tfperf.trace.notes import ProgramKind, parse_notes
 from tfperf.trace.phases import PHASES
+from tfperf.workloads.registry import WORKLOADS
 
 MARK, CALL = {"step_num": 0}, {"tf_function_call": "notTraced-nonXla"}
 
@@ -195,6 +196,14 @@ def test_each_rule_has_a_change_for_each_kind_of_program_and_an_example():
     assert len({rule.name for rule in RULES}) == len(RULES)
     for rule in RULES:
         assert set(rule.changes) == {*get_args(ProgramKind)} and rule.before != rule.after
+
+
+def test_the_key_of_a_rule_stands_in_its_change_and_leaves_results_as_they_are():
+    safe = {key for name in WORKLOADS.list_names() for key in WORKLOADS.get_kind(name).performance_keys}
+    keyed = [(rule, kind, key) for rule in RULES for kind, key in rule.keys.items()]
+    assert {key for _, _, key in keyed} == {"train.steps_per_call", "engine.xla"}
+    for rule, kind, key in keyed:
+        assert key in rule.changes[kind] and key in safe
 
 
 def test_a_trace_of_jax_is_told_in_its_words(tmp_path):

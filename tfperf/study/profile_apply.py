@@ -190,7 +190,7 @@ class ChangeSearch:
                 change = replace(change, after=value, predicted_ms=gain)
             pairs.append(compute_common_times(before, after))
         self.show(2 * self.repeat, 2 * self.repeat, "measured")
-        return _judge(change, pairs)
+        return _decide_outcome(change, pairs)
 
     def _change_tree(self, change: TriedChange) -> Tree:
         changed: Tree = json.loads(json.dumps(self.tree))
@@ -212,7 +212,7 @@ def _explain_fault(record: Record) -> str:
     return "; ".join(record["refused"]) if "refused" in record else str(record.get("error", ""))
 
 
-def _judge(change: TriedChange, pairs: Sequence[tuple[float, float]]) -> TriedChange:
+def _decide_outcome(change: TriedChange, pairs: Sequence[tuple[float, float]]) -> TriedChange:
     """Whether it wins by more than chance may do, and by more than is told of."""
     before, after = ({"series": [{"step": {PERIOD: pair[side]}} for pair in pairs]} for side in (0, 1))
     step = compare(after, before, 0.0, paired=True).step
