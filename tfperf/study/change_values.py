@@ -41,4 +41,4 @@ def predict_gain(finding: Mapping[str, Any], key: str, now: Any, value: Any) -> 
     """
     if key != CALL_KEY:
         return float(finding["gain_ms"])
-    return min(float(finding["gain_ms"]), finding["ms"] * (1 - now / value))
+    return min(float(finding["gain_ms"]), float(finding["ms"]) * (1 - now / value))

@@ -7,10 +7,13 @@ fit's. Only keys are changed that leave what is computed as it is, up to roundin
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
+
+from pydantic import ValidationError
 
 from tfperf.errors import CardError, Interrupted, TrainingError, UserError
 from tfperf.report.profile_account import find_rule
@@ -91,7 +94,8 @@ def apply_findings(
     `repeat` turns of card and change. Raises: CardError, TrainingError where the card as it is cannot be measured;
     Interrupted when a signal came: no card is written then.
     """
-    (folder / name_applied_card(card)).unlink(missing_ok=True)  # of an earlier profile
+    with suppress(OSError):  # what cannot be removed cannot be replaced either, which says why
+        (folder / name_applied_card(card)).unlink()  # of an earlier profile
     advice = "no card was written; the same command begins again"
     with Signals(advice=advice).listen() as signals, signals.defer(), TemporaryDirectory(prefix="tfperf-") as place:
 
@@ -163,13 +167,22 @@ class ChangeSearch:
                 rule=finding["rule"], what=finding["what"], key=key, before=now, after=value,
                 predicted_ms=predict_gain(finding, key, now, value),
             )  # fmt: skip
-            tried = self._measure_change(tried, finding)
+            why = self._explain_misfit(tried)
+            tried = replace(tried, why=why) if why else self._measure_change(tried, finding)
             self.tried.append(tried)
             if tried.outcome == "kept":
                 return tried
             if tried.outcome != "refused":
                 break
         return None
+
+    def _explain_misfit(self, change: TriedChange) -> str:
+        """Why a card cannot say it, perhaps because of another key; empty: it can."""
+        try:
+            self.workload.kind.make_card(self._change_tree(change))
+        except ValidationError as error:
+            return "; ".join(one["msg"] for one in error.errors(include_url=False))
+        return ""
 
     def _measure_change(self, change: TriedChange, finding: Mapping[str, Any]) -> TriedChange:
         """By turns; calls are no longer than those that were taken."""
