@@ -120,9 +120,11 @@ def test_what_the_card_cannot_say_is_not_measured(tmp_path):
     sides = {"source": str(path), "target": str(path)}
     card = {"workload": "translate", "data": {"training": sides}, "train": {"steps": 100}, "engine": {"lstm": "block"}}
     path.write_text(yaml.safe_dump(card))
-    found = ChangeSearch(load_card(path), pytest.fail, 2, lambda *_: None)
+    trials = MadeUpTrials(lambda *_: 1.0)
+    found = ChangeSearch(load_card(path), trials.measure, 2, lambda *_: None)
     (one,) = found.run({"program": "card", "findings": [SHORT]})["tried"]
     assert one["outcome"] == "refused" and "auto or plain with engine.xla" in one["why"]
+    assert not trials.asked
 
 
 @pytest.mark.parametrize("fault, error", [({"refused": ["no data"]}, CardError), ({"error": "died"}, TrainingError)])

@@ -39,6 +39,5 @@ def predict_gain(finding: Mapping[str, Any], key: str, now: Any, value: Any) -> 
     >>> predict_gain({"ms": 1.0, "gain_ms": 0.9}, "train.steps_per_call", 1, 4)
     0.75
     """
-    if key != CALL_KEY:
-        return float(finding["gain_ms"])
-    return min(float(finding["gain_ms"]), float(finding["ms"]) * (1 - now / value))
+    gain = float(finding["gain_ms"])
+    return gain if key != CALL_KEY else min(gain, float(finding["ms"]) * (1 - float(now / value)))
