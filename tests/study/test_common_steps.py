@@ -32,6 +32,13 @@ def test_only_steps_that_both_have_timed_count():
     assert compute_common_times(short, long) == pytest.approx((1.0, 1.0))
 
 
+def test_calls_whose_ends_are_not_the_same_lose_no_more_than_the_shorter_ones_at_the_borders():
+    """Calls of 4 begin at 12, 16, ..., those of 11 at 11, 22, 33."""
+    short = make_record(4, 8, [9.0, *[1.0] * 8, 9.0])
+    long = make_record(11, 11, [2.0, 3.0, 4.0])
+    assert compute_common_times(short, long) == pytest.approx((1.0, 3.0))
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -10,10 +10,9 @@ def compute_common_times(before: Record, after: Record) -> tuple[float, float]:
     same steps again and again, or do not say which, and where some samples were left out, medians of samples.
     """
     if all("first_step" in one and not one["left_out"] for one in (before, after)):
-        begin, end = 0, min(map(_find_end, (before, after)))
-        for one in sorted((before, after), key=lambda one: -int(one["steps_per_call"])):  # longer calls are coarser
-            first, last = _find_samples(one, max(begin, one["first_step"]), end)
-            begin, end = (one["first_step"] + number * one["steps_per_call"] for number in (first, last))
+        longer = max((before, after), key=lambda one: int(one["steps_per_call"]))  # whose samples are the coarser
+        common = max(before["first_step"], after["first_step"]), min(map(_find_end, (before, after)))
+        begin, end = (longer["first_step"] + i * longer["steps_per_call"] for i in _find_samples(longer, *common))
         found = [one["samples_ms"][slice(*_find_samples(one, begin, end))] for one in (before, after)]
         if all(found):
             return sum(found[0]) / len(found[0]), sum(found[1]) / len(found[1])
