@@ -157,7 +157,7 @@ calls = asked["card"]["train"]["steps_per_call"]
 ms = 1 / calls
 print(json.dumps({"steps_per_call": calls, "ms_per_step": {"median": ms}}))
 """
-REPORT = {"program": "card", "findings": [CALLS], "mean_ms": 1.0}
+REPORT = {"program": "card", "findings": [CALLS], "period_ms": 1.0}
 
 
 def apply(card_file, folder, source):

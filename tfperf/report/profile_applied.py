@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 
 def list_change_lines(applied: Record) -> list[str]:
     """What was tried, what is left, and where the card is."""
-    lines = [_describe_change(one) for one in applied["tried"]]
+    lines = [describe_change(one) for one in applied["tried"]]
     lines += [f"left out, far from the others: {turn}" for one in applied["tried"] for turn in one["left_out"]]
     lines += [f"not changed by the card: {one['what']}: {one['why']}" for one in applied["left"]]
     if applied["card"]:
@@ -32,23 +32,24 @@ def _explain_none(applied: Record) -> str:
     return "no finding is one that a key of the card can change" if applied["left"] else "there are no findings"
 
 
-def _describe_change(one: Record) -> str:
+def describe_change(one: Record) -> str:
+    """A change that was tried, in a line: both times, the gain with its interval, the estimate, what became of it."""
     said = f"tried {one['key']}: {format_value(one['after'])} in place of {format_value(one['before'])}"
     if one["before_ms"] is None:
         return f"{said}: {OUTCOMES[one['outcome']]}: {one['why']}"
     before, after = map(format_digits, (one["before_ms"], one["after_ms"]))
     return (
         f"{said}: {before} to {after} ms a step where nothing is recorded, in {one['turns']} turns; gains "
-        f"{_format_gain(one)} ms, {format_digits(one['predicted_ms'])} were estimated; {OUTCOMES[one['outcome']]}"
+        f"{_format_gain(one)}, {format_digits(one['predicted_ms'])} were estimated; {OUTCOMES[one['outcome']]}"
     )
 
 
 def _format_gain(one: Record) -> str:
-    """With its interval: 95 % of chance lies within."""
+    """In ms a step, with what chance may do to it: half the width of its 95 % interval."""
     if one["before_ms"] is None:
         return "n/a"
     chance = "chance n/a" if one["chance_ms"] is None else f"± {format_digits(one['chance_ms'])}"
-    return f"{one['before_ms'] - one['after_ms']:.3g} {chance}"
+    return f"{one['before_ms'] - one['after_ms']:.3g} ms ({chance})"
 
 
 def render_changes(applied: Record) -> str:
@@ -63,7 +64,7 @@ def render_changes(applied: Record) -> str:
         for one in applied["tried"]
     ]  # fmt: skip
     header = (
-        "key", "before", "after", "ms a step before", "ms a step after", "gain, ms a step", "estimated", "outcome",
+        "key", "before", "after", "ms a step before", "ms a step after", "gain a step", "estimated, ms", "outcome",
     )  # fmt: skip
     table = render_table(header, rows, kind="text") if rows else ""
     return table + "".join(map(render_paragraph, list_change_lines(applied)[len(rows) :]))

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from tfperf.errors import CardError, Interrupted, TrainingError, UserError
 from tfperf.report.profile_account import find_rule
+from tfperf.report.profile_applied import describe_change
 from tfperf.report.profile_files import CARD_SUFFIXES
 from tfperf.report.study_progress import ShowCount
 from tfperf.runcard.dump import to_json_tree
@@ -101,7 +102,7 @@ def apply_findings(
 
         def measure(tree: Tree) -> Record:
             request = {
-                "card": tree, "warmup": max(window.skip, 1), "steps": count_steps(tree, window, report["mean_ms"]),
+                "card": tree, "warmup": max(window.skip, 1), "steps": count_steps(tree, window, report["period_ms"]),
                 "seconds": MOST_SECONDS, "first": False, "folder": str(Path(place, "trial")),
             }  # fmt: skip
             record = run_subprocess(command, request, lambda: signals.received is not None)
@@ -170,6 +171,7 @@ class ChangeSearch:
             why = self._explain_misfit(tried)
             tried = replace(tried, why=why) if why else self._measure_change(tried, finding)
             self.tried.append(tried)
+            self.show(2 * self.repeat, 2 * self.repeat, describe_change(asdict(tried)))
             if tried.outcome == "kept":
                 return tried
             if tried.outcome != "refused":
@@ -202,7 +204,6 @@ class ChangeSearch:
                 gain = predict_gain(finding, CALL_KEY, change.before, value)
                 change = replace(change, after=value, predicted_ms=gain)
             pairs.append(compute_common_times(before, after))
-        self.show(2 * self.repeat, 2 * self.repeat, "measured")
         return _decide_outcome(change, pairs)
 
     def _change_tree(self, change: TriedChange) -> Tree:
