@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from tfperf.errors import CardError, Interrupted, TrainingError, UserError
+from tfperf.errors import CardError, TrainingError, UserError
 from tfperf.report.profile_account import find_rule
 from tfperf.report.profile_applied import describe_change
 from tfperf.report.profile_files import CARD_SUFFIXES
@@ -97,8 +97,11 @@ def apply_findings(
     """
     with suppress(OSError):  # what cannot be removed cannot be replaced either, which says why
         (folder / name_applied_card(card)).unlink()  # of an earlier profile
-    advice = "no card was written; the same command begins again"
-    with Signals(advice=advice).listen() as signals, signals.defer(), TemporaryDirectory(prefix="tfperf-") as place:
+    with (
+        Signals(advice="no card was written; the same command begins again").listen() as signals,
+        signals.defer(),
+        TemporaryDirectory(prefix="tfperf-") as place,
+    ):
 
         def measure(tree: Tree) -> Record:
             request = {
@@ -106,9 +109,8 @@ def apply_findings(
                 "seconds": MOST_SECONDS, "first": False, "folder": str(Path(place, "trial")),
             }  # fmt: skip
             record = run_subprocess(command, request, lambda: signals.received is not None)
-            if record is None:
-                assert signals.received is not None
-                raise Interrupted(signals.received, None, advice)
+            signals.stop_if_asked()
+            assert record is not None
             return record
 
         applied = ChangeSearch(card, measure, repeat, show).run(report)
