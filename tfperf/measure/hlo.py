@@ -9,7 +9,10 @@ move only what they touch. A fusion of which only a part is needed counts in ful
 
 import math
 import re
+from collections.abc import Container
+from contextlib import suppress
 
+from tfperf.measure.hlo_convolution import LIBRARY, count_convolution
 from tfperf.measure.hlo_text import Computation, Instruction, Module, parse
 from tfperf.measure.roofline import Work
 
@@ -47,6 +50,20 @@ def count_work(text: str | Module, computation: str | None = None) -> Work:
     """
     module = parse(text) if isinstance(text, str) else text
     return _WorkCounter(module).count_computation(computation.lstrip("%") if computation else module.entry)
+
+
+def count_instructions(module: Module, names: Container[str] | None = None) -> dict[str, Work]:
+    """Work of one execution of each instruction, by its name: of those that move data or compute, and have a rule.
+
+    names: of the instructions that are wanted; None: all.
+    """
+    counter, out = _WorkCounter(module), dict[str, Work]()
+    for computation in module.computations.values():
+        for instruction in computation.instructions.values():
+            if KIND.get(instruction.opcode) != "free" and (names is None or instruction.name in names):
+                with suppress(ValueError):
+                    out[instruction.name] = counter.count_instruction(computation, instruction)
+    return out
 
 
 def find_loop_body(text: str | Module) -> str:
@@ -92,13 +109,16 @@ class _WorkCounter:
             if self.depth > DEEPEST:
                 raise ValueError(f"HLO: {name}: calls itself, or calls nest too deeply")
             self.depth += 1
-            computation = self.module[name]
-            works = [self._count_instruction(computation, i, fused) for i in computation.instructions.values()]
+            try:
+                computation = self.module[name]
+                works = [self.count_instruction(computation, i, fused) for i in computation.instructions.values()]
+            finally:
+                self.depth -= 1
             self.done[name, fused] = sum(works, Work(0, 0))
-            self.depth -= 1
         return self.done[name, fused]
 
-    def _count_instruction(self, computation: Computation, instruction: Instruction, fused: bool) -> Work:
+    def count_instruction(self, computation: Computation, instruction: Instruction, fused: bool = False) -> Work:
+        """One execution, with all that it calls."""
         opcode = instruction.opcode
         if opcode in CALLS:
             called = _list_called(instruction)
@@ -126,6 +146,9 @@ def _count_arithmetic(computation: Computation, instruction: Instruction) -> Wor
             return Work(0, 0)
     if opcode == "dot" or (opcode == "custom-call" and MATRIX_PRODUCT.search(instruction.raw)):
         flops = (_count_dot if opcode == "dot" else _count_custom_product)(computation, instruction)
+        return Work(flops, 0, products=flops)
+    if opcode == "convolution" or (opcode == "custom-call" and LIBRARY.search(instruction.raw)):
+        flops = count_convolution(computation, instruction)
         return Work(flops, 0, products=flops)
     match opcode:
         case "reduce":

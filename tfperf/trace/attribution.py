@@ -1,8 +1,8 @@
 """Time of a profile by step, device and phase."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from tfperf.trace.planes import DEVICE, Events, Lane, decode_events, read_spaces
 from tfperf.trace.stages import DatasetStage, sum_stages
 from tfperf.trace.steps import EventKinds, Steps, find_steps
 from tfperf.trace.timeline import Timeline, make_timeline
+from tfperf.trace.work import DeviceLimits, read_limits
 
 TOWER = re.compile(r"(?:^|/)((?:tower|replica)_\d+)(?:/|$)")  # how programs for several devices name their parts
 LOOP = re.compile(r"(?:^|/)while(?:_\d+)?/")
@@ -65,6 +66,7 @@ class Attribution:
     problems: tuple[str, ...]
     notes: Notes
     timeline: Timeline
+    limits: Mapping[str, DeviceLimits] = field(default_factory=dict)
 
     @property
     def periods(self) -> Float64Array:
@@ -120,7 +122,8 @@ def read_attribution(path: Path, notes: Notes | None = None) -> Attribution:
     known = list_instructions(spaces.values())
     events = decode_events(spaces, make_stats_filter(known))
     lost = [message for space in spaces.values() for message in (*space.errors, *space.warnings)]
-    return compute_attribution(events, find_operations(events, known), notes, lost)
+    found = compute_attribution(events, find_operations(events, known), notes, lost)
+    return replace(found, limits={name: one for space in spaces.values() for name, one in read_limits(space).items()})
 
 
 def compute_attribution(

@@ -8,15 +8,27 @@ from typing import Any
 METADATA_PLANE, MODULE_STAT = "/host:metadata", "Hlo Proto"
 INT64, STRING, MESSAGE = 3, 9, 11  # of google.protobuf.FieldDescriptorProto.Type
 OPTIONAL, REPEATED = 1, 3
-# what is read of xla/service/hlo.proto: field, number, type
+# what is read of xla/service/hlo.proto and xla/xla_data.proto: field, number, type
 FIELDS = {
     "Metadata": (("op_type", 1, STRING), ("op_name", 2, STRING)),
-    "Instruction": (
-        ("name", 1, STRING), ("opcode", 2, STRING), ("metadata", 7, "Metadata"), ("id", 35, INT64),
-        ("operand_ids", 36, [INT64]), ("called_computation_ids", 38, [INT64]),
+    "Shape": (("element_type", 2, INT64), ("dimensions", 3, [INT64]), ("tuple_shapes", 4, ["Shape"])),
+    "Dot": (
+        ("lhs_contracting", 1, [INT64]), ("rhs_contracting", 2, [INT64]), ("lhs_batch", 3, [INT64]),
+        ("rhs_batch", 4, [INT64]),
     ),
-    "Computation": (("name", 1, STRING), ("instructions", 2, ["Instruction"]), ("id", 5, INT64)),
-    "Module": (("name", 1, STRING), ("computations", 3, ["Computation"])),
+    "WindowDimension": (("size", 1, INT64), ("stride", 2, INT64), ("base_dilation", 6, INT64)),
+    "Window": (("dimensions", 1, ["WindowDimension"]),),
+    "Convolution": (
+        ("kernel_input_feature", 3, INT64), ("kernel_output_feature", 4, INT64), ("kernel_spatial", 6, [INT64]),
+    ),
+    "Instruction": (
+        ("name", 1, STRING), ("opcode", 2, STRING), ("shape", 3, "Shape"), ("metadata", 7, "Metadata"),
+        ("parameter_number", 9, INT64), ("window", 15, "Window"), ("convolution", 16, "Convolution"),
+        ("custom_call_target", 28, STRING), ("dot", 30, "Dot"), ("id", 35, INT64), ("operand_ids", 36, [INT64]),
+        ("called_computation_ids", 38, [INT64]),
+    ),
+    "Computation": (("name", 1, STRING), ("instructions", 2, ["Instruction"]), ("id", 5, INT64), ("root_id", 6, INT64)),
+    "Module": (("name", 1, STRING), ("entry", 2, STRING), ("computations", 3, ["Computation"])),
     "Hlo": (("hlo_module", 1, "Module"),),
 }  # fmt: skip
 
@@ -58,6 +70,12 @@ def build_message_class() -> Any:
 
 def decode_modules(space: Any) -> Iterator[tuple[str, dict[int, ComputationOrigins]]]:
     """Name and computations, by number, of each module in a profile; those that cannot be read are left out."""
+    for module in read_modules(space):
+        yield module.name, decode_computations(module)
+
+
+def read_modules(space: Any) -> Iterator[Any]:
+    """The message of each module in a profile; those that cannot be read are left out."""
     from google.protobuf.message import DecodeError
 
     planes = [plane for plane in space.planes if plane.name == METADATA_PLANE]
@@ -68,10 +86,11 @@ def decode_modules(space: Any) -> Iterator[tuple[str, dict[int, ComputationOrigi
                 message.ParseFromString(stat.bytes_value)
             except DecodeError:
                 continue
-            yield message.hlo_module.name, _decode_computations(message.hlo_module)
+            yield message.hlo_module
 
 
-def _decode_computations(module: Any) -> dict[int, ComputationOrigins]:
+def decode_computations(module: Any) -> dict[int, ComputationOrigins]:
+    """The computations of a module's message, by number."""
     return {
         c.id: ComputationOrigins(
             {

@@ -12,6 +12,7 @@ from tfperf.errors import TraceError
 from tfperf.results.files import write_atomically
 from tfperf.trace.phases import PhaseRules
 from tfperf.trace.planes import find_profile_files
+from tfperf.trace.work import OperationWork
 
 FILE = "tfperf.json"  # beside the *.xplane.pb
 KERAS_OPTIMIZERS = (  # as Keras names them where nobody else does
@@ -22,6 +23,7 @@ ProgramKind = Literal[
     "engine", "card", "keras", "loop", "jax"
 ]  # of replicas, of a card with batches, a Keras `fit`, any other of TensorFlow's, one of JAX
 Number = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0)]
 KNOWN = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
@@ -31,6 +33,18 @@ class FunctionTrace:
 
     function: str
     cause: str
+
+
+@dataclass(frozen=True, config=KNOWN)
+class NotedWork:
+    """Work of one execution of an operation in a graph, as OperationWork has it; kind: without a mark of its kernel."""
+
+    name: str
+    kind: str
+    flops: Amount | None
+    bytes: Amount
+    transcendental: Amount = 0.0
+    precision: Literal["float32", "float64"] = "float32"
 
 
 @dataclass(frozen=True, config=KNOWN)
@@ -56,6 +70,9 @@ class Notes:
         tuple[str, str], ...
     ] = ()  # operations of optimizers on all rows of a table: name, which table
     cores: Number | None = None  # that the program may use
+    cpu: str = ""  # its maker's name of it
+    threads: Number | None = None  # that operations share
+    work: tuple[NotedWork, ...] = ()  # of operations in graphs that ran
     utilisation: tuple[float | None, ...] = ()  # shares that NVML tells of each GPU when the recording ends
     missing: tuple[str, ...] = ()  # why some of this is not known
 
@@ -64,7 +81,11 @@ class Notes:
         """By which operations are told apart."""
         names = None if self.forward is None else frozenset(self.forward)
         constant, tables = frozenset(self.constant), dict(self.table_updates)
-        return PhaseRules(frozenset(self.optimizers), names, self.loops, self.turns, constant, tables)
+        works = {
+            (one.name, one.kind): OperationWork(one.flops, one.bytes, one.transcendental, one.precision)
+            for one in self.work
+        }
+        return PhaseRules(frozenset(self.optimizers), names, self.loops, self.turns, constant, tables, works)
 
 
 def parse_notes(values: Mapping[str, Any]) -> Notes:

@@ -9,14 +9,16 @@ which operation or instruction launched them.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tfperf.arrays import BoolMask, Indices
-from tfperf.trace.hlo_names import METADATA_PLANE, ComputationOrigins, decode_modules
+from tfperf.trace.hlo_names import METADATA_PLANE, ComputationOrigins, decode_computations, read_modules
+from tfperf.trace.hlo_work import count_module
 from tfperf.trace.planes import DEVICE, MODULE, Events
+from tfperf.trace.work import OperationWork
 
 GRAPH = re.compile(r"(?P<name>[^:\s#]+):(?P<kind>_?[A-Z]\w*)")
 EAGER = re.compile(r"EagerLocalExecute: (?P<kind>(?!__inference)_?[A-Z]\w*)")  # outside of any function
@@ -43,6 +45,7 @@ class Operation:
     scopes: Mapping[str, float]
     inferred: bool = False
     instruction: bool = False  # of XLA, whose names are unique in a program: one that repeats is in a loop
+    work: OperationWork | None = None  # of one execution, of an instruction; None: not known
 
 
 @dataclass(frozen=True)
@@ -76,20 +79,28 @@ def list_instructions(spaces: Iterable[Any]) -> Instructions:
     out: Instructions = {}
     for space in spaces:
         ran = {m.name for plane in space.planes for m in plane.stat_metadata.values()}
-        for module, computations in decode_modules(space):
-            if module not in ran:
-                continue
+        names = _list_names(space)
+        for module in (module for module in read_modules(space) if module.name in ran):
+            computations, works = decode_computations(module), count_module(module, names)
             for computation in computations.values():
                 for number, name in computation.names.items():
                     if computation.instructions[number].opcode not in HLO_CONTAINERS | NOTHING:
-                        out.setdefault(name, {}).setdefault(module, _find_origin(computation, number, computations))
+                        found = replace(_find_origin(computation, number, computations), work=works.get(name))
+                        out.setdefault(name, {}).setdefault(module.name, found)
     return out
+
+
+def _list_names(space: Any) -> set[str] | None:
+    """Names of events, which those of instructions are among; None where an accelerator's stats hold them."""
+    if any(plane.name.startswith(DEVICE) for plane in space.planes):
+        return None
+    return {m.name for plane in space.planes if plane.name != METADATA_PLANE for m in plane.event_metadata.values()}
 
 
 def find_ambiguous(known: Instructions) -> frozenset[str]:
     """Names that different instructions of several modules share."""
     return frozenset(
-        name for name, mine in known.items() if len({(o.kind, *sorted(o.scopes.items())) for o in mine.values()}) > 1
+        name for name, mine in known.items() if len({(o.kind, o.work, *sorted(o.scopes.items())) for o in mine.values()}) > 1
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from tfperf.scopes import PREFIX
+from tfperf.trace.work import OperationWork
 
 Phase = Literal[
     "forward", "backward", "merge", "transfer", "update", "input", "validation", "callback", "other"
@@ -15,6 +16,7 @@ COLLECTIVE = re.compile(r"_?(Collective|[Nn]ccl|CrossReplica)|(all|reduce)-(redu
 INPUT = re.compile(r"_?\w*(Iterator|Dataset|MultiDeviceIter)\w*$|_?Optional[A-Z]\w*$")
 TRANSFER = re.compile(r"_?(Send|Recv|HostSend|HostRecv)$|(send|recv|infeed|outfeed)(-done)?$|Memcpy")
 CALLBACK = re.compile(r"_?(PyFunc|EagerPyFunc|PyFuncStateless)$")
+KERNELS = re.compile(r"^_(Mkl(Native)?)?")
 NUMBERED = re.compile(r"_\d+$")  # TensorFlow makes names unique that way
 GRADIENTS = frozenset(["gradient_tape", "gradients"])
 TRANSPOSED = "transpose(jvp"  # how JAX begins scopes of a backward pass
@@ -32,6 +34,7 @@ class PhaseRules:
     turns: int | None = None  # steps in a call; None: as many as its loop takes
     constant: frozenset[str] = field(default_factory=frozenset)  # operations that depend on constants alone
     table_updates: Mapping[str, str] = field(default_factory=dict)  # operations on all rows of a table: which table
+    works: Mapping[tuple[str, str], OperationWork] = field(default_factory=dict)  # of an operation: name, kind
 
     def find_phase(self, scope: str, kind: str, outer: str = "") -> Phase:
         """The phase of an operation `kind` with a name `scope`, of which the last part is its own.
@@ -75,11 +78,17 @@ class PhaseRules:
 
     def is_constant(self, scopes: Collection[str]) -> bool:
         """Whether names are all of operations that depend on constants alone, whatever calls their functions."""
-        return bool(scopes) and all(any(one in self.constant for one in _list_tails(scope)) for scope in scopes)
+        return bool(scopes) and all(any(one in self.constant for one in list_tails(scope)) for scope in scopes)
 
     def find_tables(self, scopes: Iterable[str]) -> list[str]:
         """Tables of which operations with these names update all rows, whatever calls their functions."""
-        return [self.table_updates[one] for scope in scopes for one in _list_tails(scope) if one in self.table_updates]
+        return [self.table_updates[one] for scope in scopes for one in list_tails(scope) if one in self.table_updates]
+
+    def find_work(self, scopes: Iterable[str], kind: str) -> OperationWork | None:
+        """Work of an operation with these names, whatever calls its function; None: not known."""
+        plain = strip_kind(kind)
+        tails = (one for scope in scopes for one in list_tails(scope))
+        return next((self.works[one, plain] for one in tails if (one, plain) in self.works), None)
 
     def _is_forward(self, scopes: Iterable[str]) -> bool:
         if self.forward is None:
@@ -90,11 +99,20 @@ class PhaseRules:
 _KINDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (("input", INPUT), ("transfer", TRANSFER), ("callback", CALLBACK))
 
 
-def _list_tails(scope: str) -> Iterator[str]:
+def list_tails(scope: str) -> Iterator[str]:
     """A name, and what is left of it behind each level that a call or a loop adds."""
     levels = scope.split("/")
     begins = (i for i in range(len(levels)) if i == 0 or SCAFFOLD.fullmatch(levels[i - 1]))
     return ("/".join(levels[i:]) for i in begins)
+
+
+def strip_kind(kind: str) -> str:
+    """The type of an operation without what tells which of its kernels TensorFlow took.
+
+    >>> strip_kind("_MklNativeFusedMatMul"), strip_kind("_FusedMatMul"), strip_kind("MatMul")
+    ('FusedMatMul', 'FusedMatMul', 'MatMul')
+    """
+    return KERNELS.sub("", kind)
 
 
 def _list_spellings(name: str) -> Iterator[str]:

@@ -1,16 +1,15 @@
 """How close a step comes to what the machine could do at best."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tfperf.data.cache import Cache, digest
-from tfperf.measure import hlo, hlo_text, roofline
+from tfperf.measure import hlo, hlo_convolution, hlo_text, roofline
+from tfperf.measure.ceilings import get_ceilings, raise_ceilings
 from tfperf.measure.environment import count_cores, read_cpu_model
 from tfperf.measure.lowering import Lowering
 from tfperf.measure.roofline import Ceilings, Work, compute_bound_seconds
@@ -19,7 +18,7 @@ from tfperf.train.trainer import Trainer
 
 WORTH_SECONDS = 10.0  # trainings shorter than that are not held up for it
 FLAGS = ("XLA_FLAGS", "TF_XLA_FLAGS")
-COUNTING = (hlo, hlo_text, roofline)  # the modules whose figures are kept
+COUNTING = (hlo, hlo_convolution, hlo_text, roofline)  # the modules whose figures are kept
 
 
 def estimate_bound(ensemble: Ensemble, trainer: Trainer, threads: int) -> dict[str, Any]:
@@ -77,20 +76,12 @@ def _measure_ceilings(cache: Cache, threads: int, precision: Any, work: Work, se
     renews the cache, too.
     """
     gpu = bool(tf.config.list_logical_devices("GPU"))
-    key = digest(threads, precision, _list_hardware(), _read_sources(), np.__version__, tf.__version__)
-
-    def measure() -> Ceilings:
-        return (roofline.measure_tensorflow if gpu else roofline.measure_ceilings)(threads, precision)
-
-    found = cache.get("machine", key, measure)
+    measure = roofline.measure_tensorflow if gpu else roofline.measure_ceilings
+    beside = _list_hardware(), _read_sources(), tf.__version__
+    found = get_ceilings(cache, threads, precision, measure, *beside)
     if seconds >= compute_bound_seconds(work, found, cached=True):
         return found
-    return Cache(cache.mode and "renew").get("machine", key, lambda: _merge_ceilings(found, measure()))
-
-
-def _merge_ceilings(one: Ceilings, other: Ceilings) -> Ceilings:
-    names = ("bandwidth_gb_s", "cache_gb_s", "gflops")
-    return replace(one, **{name: max(getattr(one, name), getattr(other, name)) for name in names})
+    return raise_ceilings(cache, threads, precision, found, measure, *beside)
 
 
 def _list_hardware() -> tuple[Any, ...]:
