@@ -11,9 +11,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from tfperf.measure.ceilings import Measure
 from tfperf.report.ablation import format_digits
 from tfperf.report.profile_account import WORDS, describe_account, describe_verdict, list_account_rows
 from tfperf.report.profile_devices import describe_waits, list_device_tables
+from tfperf.report.profile_work import (
+    describe_ceilings,
+    estimate_rates,
+    format_rate,
+    make_rate_record,
+    make_work_record,
+)
 from tfperf.trace.account import Account
 from tfperf.trace.attribution import Attribution, read_attribution
 from tfperf.trace.costs import OperationCost
@@ -23,6 +31,7 @@ from tfperf.trace.diff import PERIOD, Difference
 from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import list_repeats
 from tfperf.trace.phases import PHASES
+from tfperf.trace.work import WorkRate
 
 Record = dict[str, Any]
 UNKNOWN = "nobody can tell, for one capture says nothing of chance (--repeat records several)"
@@ -31,23 +40,23 @@ VERDICTS = {"overlap": "they overlap", "wait": "copies and steps wait for each o
 NVML = "it is of the driver's last sample, 1/6 to 1 s, not of these steps, and of the kernels of all processes"
 
 
-def read_profile(path: Path) -> tuple[Attribution, Record]:
+def read_profile(path: Path, measure: Measure | None = None) -> tuple[Attribution, Record]:
     """The last profile that a path names, and the record of it and of those recorded in one go with it.
 
-    Raises: TraceError.
+    measure: the processor's ceilings, as `make_profile_record` has it. Raises: TraceError.
     """
     every = [read_attribution(one) for one in list_repeats(path)]
-    return every[-1], merge_records([make_profile_record(found) for found in every])
+    return every[-1], merge_records([make_profile_record(found, measure) for found in every])
 
 
-def make_profile_record(attribution: Attribution) -> Record:
+def make_profile_record(attribution: Attribution, measure: Measure | None = None) -> Record:
     """JSON of a profile, with what its capture noted.
 
     Times are means over steps in ms, shares are of the operations' time (0 to 1). Medians are `period_ms`: from step to
     step, with what lies between calls, and `step_ms`: from the first operation to the last. `overlap_ms`: how much of a
     step several phases run at once; `idle_ms`: no operation at all; `gap_ms`: between the steps of neighbouring calls,
     null for a single one; `mean_ms`: as period_ms, but all time shared out; `phases`: of the device on which each takes
-    longest.
+    longest. measure: what measures the processor's ceilings; by default NumPy, where the cache has none.
     """
     notes, steps, constant = attribution.notes, attribution.steps, attribution.constant
     devices: dict[str, Any] = {}
@@ -64,6 +73,7 @@ def make_profile_record(attribution: Attribution) -> Record:
             for phase, ms in zip(PHASES, busy.mean(axis=0), strict=True)
         ]
     longest = {phase: max(d["phases"][phase] for d in devices.values()) for phase in PHASES}
+    rated = estimate_rates(attribution, measure)
     return {
         "period_ms": attribution.period_ms, "mean_ms": attribution.mean_ms, "step_ms": float(np.median(steps)),
         "quartiles_ms": np.percentile(steps, [25, 75]).tolist(), "steps": len(steps), "calls": attribution.calls,
@@ -74,7 +84,8 @@ def make_profile_record(attribution: Attribution) -> Record:
         "account": make_account_record(attribution.account),
         "unattributed_share": attribution.compute_share(unknown=True),
         "inferred_share": attribution.compute_share(unknown=False),
-        "operations": _list_operations(attribution.costs),
+        "operations": _list_operations(attribution.costs, rated.rates),
+        "work": make_work_record(attribution, rated),
         "layers": _sum_layers(attribution.costs), "constant": [cost.name for cost in constant],
         "constant_share": attribution.constant_alone / attribution.mean_ms if attribution.mean_ms else 0.0,
         "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in attribution.transfers],
@@ -100,12 +111,15 @@ def _compute_gap_per_step(attribution: Attribution) -> float:
     return float(np.median(attribution.gaps / counts[:-1])) if len(attribution.gaps) else 0.0
 
 
-def _list_operations(costs: Sequence[OperationCost]) -> list[Record]:
+def _list_operations(costs: Sequence[OperationCost], rates: Sequence[WorkRate]) -> list[Record]:
     """Rows of operations; names that several functions have are told apart by these."""
     functions: dict[tuple[str, str], set[str]] = {}
     for cost in costs:
         functions.setdefault((cost.device, cost.name), set()).add(cost.function)
-    return [_make_operation_record(cost, len(functions[cost.device, cost.name]) > 1) for cost in costs]
+    return [
+        _make_operation_record(cost, len(functions[cost.device, cost.name]) > 1) | make_rate_record(rate)
+        for cost, rate in zip(costs, rates, strict=True)
+    ]
 
 
 def _make_operation_record(cost: OperationCost, shared: bool) -> Record:
@@ -211,7 +225,7 @@ def describe_profile(record: Mapping[str, Any]) -> list[str]:
     for one in record["transfers"]:
         speed = f"{format_digits(one['mbyte'])} MB a step, {format_digits(one['gbyte_per_second'])} GB/s"
         out.append(f"{one['device']} {one['direction']}: {speed}")
-    out += [*describe_use(record), *describe_waits(record)]
+    out += [*describe_use(record), *describe_waits(record), *describe_ceilings(record)]
     for one in record["ledger"][:10]:
         out.append(f"{one['kind']} of {one['function']}: {format_digits(one['seconds'])} s; {one['cause']}")
     return out + [f"warning: {problem}" for problem in record["problems"]]
@@ -245,11 +259,14 @@ def _make_device_tables(record: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def _make_cost_table(record: Mapping[str, Any]) -> Table:
-    table = _make_table("costliest operations", ("ms a step", "times"), ("phase", "kind", "operation"))
+    rated = any(cost["share_of_ceiling"] is not None for cost in record["operations"][:COSTLIEST])
+    more = ("of ceiling", "bound by") if rated else ()
+    table = _make_table("costliest operations", ("ms a step", "times", *more), ("phase", "kind", "operation"))
     for cost in record["operations"][:COSTLIEST]:
         notes = [word for word in ("inferred", "constant") if cost[word]]
         phase = f"{cost['phase']} ({', '.join(notes)})" if notes else cost["phase"]
-        numbers = format_digits(cost["ms_per_step"]), format_digits(cost["per_step"])
+        rates = format_rate(cost) if rated else ()
+        numbers = format_digits(cost["ms_per_step"]), format_digits(cost["per_step"]), *rates
         table.add_row(*numbers, phase, Text(cost["kind"]), Text(cost["name"]))
     return table
 

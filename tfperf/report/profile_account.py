@@ -6,7 +6,7 @@ from typing import Any
 from tfperf.report.ablation import format_digits
 from tfperf.trace.claims import Cause
 from tfperf.trace.findings import RULES
-from tfperf.trace.rules.rule import LEAST, Rule
+from tfperf.trace.rules.rule import Rule
 
 WORDS: Mapping[Cause, str] = {
     "garbage": "Python collects garbage", "compilation": "functions are traced and compiled",
@@ -17,6 +17,7 @@ WORDS: Mapping[Cause, str] = {
     "dispatch": "a call is started or ended", "between": "in a call, between operations",
     "eager": "Python starts operations", "python": "Python code", "unexplained": "unexplained",
 }  # fmt: skip
+ENOUGH = 0.8  # share of the time near a ceiling from which on there is little to gain
 MOST_FINDINGS, SMALL = 3, 0.005  # in the verdict; share below which a row is left out
 Record = Mapping[str, Any]
 
@@ -45,7 +46,13 @@ def _describe_rest(record: Record, period: float) -> str:
     if record["findings"]:
         count = len(record["findings"])
         return f"{count} finding{'s' if count > 1 else ''}; {rest}"
-    return f"no cause that is known would give back {LEAST:.0%} of it; {rest}"
+    work = record["work"]
+    near, far, unknown = (format_digits(work[key]) for key in ("near_ms", "far_ms", "unknown_ms"))
+    if work["near_ms"] >= ENOUGH * period:
+        said = f"nothing stands out: {near} of {format_digits(period)} ms are operations that reach over half"
+        return f"{said} of what the machine can do; {rest}"
+    said = f"no single change stands out: of {format_digits(period)} ms, {far} are operations that reach less than half"
+    return f"{said} of what the machine can do, {unknown} operations of which that is not known; {rest}"
 
 
 def list_account_rows(record: Record) -> list[tuple[str, str, str, str, str]]:

@@ -18,6 +18,7 @@ from tfperf.report.profile_devices import (
     list_memory_rows,
     list_wait_rows,
 )
+from tfperf.report.profile_work import describe_ceilings, format_rate
 from tfperf.report.style import apply_style, to_png
 from tfperf.report.timeline import read_script, render_timeline
 from tfperf.trace.attribution import Attribution
@@ -25,6 +26,14 @@ from tfperf.trace.phases import PHASES
 
 ROWS = 40  # of the long tables
 PICTURE = "Operations of a few steps by thread or stream; lengths of all steps."
+HEADER = (
+    "operation", "kind", "device", "phase", "constant", "ms a step", "times a step", "MFLOP a step", "MB a step",
+    "GFLOP/s", "GB/s", "of ceiling", "bound by",
+)  # fmt: skip
+WORK = (
+    "A multiply-add is 2 FLOP; bytes are inputs and outputs, each once. The share is of the nearer ceiling, and "
+    "above 100% where bytes came from caches; an operation that reaches neither to half is bound by overhead."
+)
 Record = Mapping[str, Any]
 
 
@@ -121,13 +130,15 @@ def _render_operations(record: Record) -> str:
         (
             o["name"], o["kind"], o["device"], o["phase"] + (" (inferred)" if o["inferred"] else ""),
             "yes" if o["constant"] else "", format_digits(o["ms_per_step"]), format_digits(o["per_step"]),
+            *(format_digits(None if o[key] is None else o[key] / 1e6) for key in ("flop_per_step", "bytes_per_step")),
+            *(format_digits(o[key]) for key in ("gflop_per_second", "gbyte_per_second")), *format_rate(o),
         )
         for o in record["operations"][:ROWS]
     ]  # fmt: skip
     said = f"The costliest {len(rows)} of {len(record['operations'])}; operations.csv has them all. "
     constant = f"Operations that depend on constants alone take {record['constant_share']:.1%} of the time."
-    header = ("operation", "kind", "device", "phase", "constant", "ms a step", "times a step")
-    return render_paragraph(said + constant, "soft") + render_table(header, rows, kind="text")
+    notes = "".join(render_paragraph(line, "soft") for line in (said + constant, WORK, *describe_ceilings(record)))
+    return notes + render_table(HEADER, rows, kind="text")
 
 
 def _render_layers(record: Record) -> str:

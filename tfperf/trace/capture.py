@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tfperf.errors import StorageError, TraceError, UserError
+from tfperf.measure.environment import count_cores, read_cpu_model
 from tfperf.trace.functions import (
     SignatureCounts,
     count_signatures,
@@ -27,7 +28,8 @@ from tfperf.trace.functions import (
     list_traces,
 )
 from tfperf.trace.host_watch import HostWatch
-from tfperf.trace.notes import KERAS_OPTIMIZERS, FunctionTrace, Notes, ProgramKind, write_notes
+from tfperf.trace.noted_work import count_threads, find_noted_work
+from tfperf.trace.notes import KERAS_OPTIMIZERS, FunctionTrace, NotedWork, Notes, ProgramKind, write_notes
 from tfperf.trace.operations import has_operations
 from tfperf.trace.planes import read_space
 from tfperf.trace.rescue import Rescue
@@ -164,14 +166,15 @@ class Capture:
             self._rescue.stop()
         try:
             tf.profiler.experimental.stop()
-            self._notes = self.make_notes()
+            spaces = [read_space(file) for one in self._list_new_sessions() for file in one.glob("*.xplane.pb")]
+            self._notes = self.make_notes(spaces)
             for folder in self._list_new_sessions():
                 write_notes(folder, self._notes)
         except (tf.errors.OpError, StorageError) as error:
             for folder in self._list_new_sessions():
                 shutil.rmtree(folder, ignore_errors=True)
             raise TraceError(f"{self.logdir}: the profile cannot be written: {error}") from None
-        if not any(has_operations(read_space(f)) for one in self._list_new_sessions() for f in one.glob("*.xplane.pb")):
+        if not any(map(has_operations, spaces)):
             raise TraceError(f"{self.logdir}: the profile holds no operation: {NOTHING_RAN}")
 
     def _list_new_sessions(self) -> list[Path]:
@@ -207,8 +210,8 @@ class Capture:
         """Seconds from call to call, of the calls first to last - 1."""
         return [b - a for a, b in pairwise(self.begins[first : max(last, first) + 1])]
 
-    def make_notes(self) -> Notes:
-        """What lies beside the profile."""
+    def make_notes(self, spaces: Collection[Any] = ()) -> Notes:
+        """What lies beside the profile, of which these are the messages."""
         missing: list[str] = []
         optimizers = tuple(sorted(self.optimizers or find_optimizers()))
         traces = _try_collect("causes of traces", lambda: list_traces(self._seen), missing)
@@ -221,7 +224,9 @@ class Capture:
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
             table_updates=tuple(_try_collect("tables", lambda: find_table_updates(find_tables(), optimizers), missing)),
-            cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            cores=count_cores(),
+            cpu=read_cpu_model(), threads=count_threads(),
+            work=tuple(NotedWork(**one) for one in _try_collect("work", lambda: find_noted_work(spaces), missing)),
             utilisation=self._utilisation, missing=tuple(missing),
         )  # fmt: skip
 

@@ -58,7 +58,7 @@ def find_costs(
     inside = np.bincount(where, lengths * covered, len(keys))
     executions = counts / _count_kernels(events, mask, where, len(keys))
     moments = _find_moments(events.begin[mask], events.end[mask], where, len(keys))
-    out = []
+    out = list[OperationCost]()
     columns = (keys, counts, np.bincount(where, lengths, len(keys)), inside, executions)
     for key, count, ms, inside_ms, runs in zip(*(c.tolist() for c in columns), strict=True):
         key, function = divmod(key, len(events.names) + 1)

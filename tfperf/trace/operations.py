@@ -100,7 +100,9 @@ def _list_names(space: Any) -> set[str] | None:
 def find_ambiguous(known: Instructions) -> frozenset[str]:
     """Names that different instructions of several modules share."""
     return frozenset(
-        name for name, mine in known.items() if len({(o.kind, o.work, *sorted(o.scopes.items())) for o in mine.values()}) > 1
+        name
+        for name, mine in known.items()
+        if len({(o.kind, o.work, *sorted(o.scopes.items())) for o in mine.values()}) > 1
     )
 
 

@@ -68,7 +68,7 @@ class WorkRate:
     bound: Bound | None = None
 
 
-def rate_work(work: OperationWork | None, count: float, ms: float, limits: DeviceLimits | None) -> WorkRate:
+def estimate_rate(work: OperationWork | None, count: float, ms: float, limits: DeviceLimits | None) -> WorkRate:
     """Rates of an operation that runs `count` times a step and takes `ms` of it."""
     if work is None or ms <= 0:
         return WorkRate()
