@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.trace.profiles import us, write
-from tfperf.report.profile import describe_use, make_profile_record
+from tfperf.report.profile import make_profile_record
+from tfperf.report.profile_devices import describe_use
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.device_use import make_use_record
 from tfperf.trace.findings import list_findings

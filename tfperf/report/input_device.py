@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from tfperf.report.profile import describe_use
+from tfperf.report.profile_devices import describe_use
 from tfperf.report.style import FAILED, MEAN, REPLICA, SECOND, escape_math, make_axes_grid
 
 

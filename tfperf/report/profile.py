@@ -14,7 +14,7 @@ from rich.text import Text
 from tfperf.measure.ceilings import Measure
 from tfperf.report.ablation import format_digits
 from tfperf.report.profile_account import WORDS, describe_account, describe_verdict, list_account_rows
-from tfperf.report.profile_devices import describe_waits, list_device_tables
+from tfperf.report.profile_devices import describe_use, describe_waits, list_device_tables
 from tfperf.report.profile_work import (
     describe_ceilings,
     estimate_rates,
@@ -36,8 +36,6 @@ from tfperf.trace.work import WorkRate
 Record = dict[str, Any]
 UNKNOWN = "nobody can tell, for one capture says nothing of chance (--repeat records several)"
 COSTLIEST, MOST_LAYERS, MOST_CHANGES = 12, 12, 12  # rows of tables; the record has all
-VERDICTS = {"overlap": "they overlap", "wait": "copies and steps wait for each other"}
-NVML = "it is of the driver's last sample, 1/6 to 1 s, not of these steps, and of the kernels of all processes"
 
 
 def read_profile(path: Path, measure: Measure | None = None) -> tuple[Attribution, Record]:
@@ -129,33 +127,6 @@ def _make_operation_record(cost: OperationCost, shared: bool) -> Record:
         "inferred": cost.inferred, "constant": cost.constant, "ms_per_step": cost.ms,
         "per_step": cost.count,
     }  # fmt: skip
-
-
-def describe_use(record: Mapping[str, Any]) -> list[str]:
-    """How busy devices are, whether what they are sent is copied beside steps, and what NVML says, as an aside."""
-    out = []
-    for use in record["device_use"]:
-        whole, copies = f"the {format_digits(use['seconds'])} s that are recorded", use["copies"]
-        if "CPU" in use["device"].split():  # perhaps after the name of a host, and before that of a tower
-            out.append(
-                f"{use['device']}: operations of steps run for {use['busy']:.1%} of {whole}, waiting for a core "
-                "included, fetching input not"
-            )
-            continue
-        out.append(
-            f"{use['device']}: kernels run for {use['busy']:.1%} of {whole}; for {use['copies_alone']:.1%} it copies, "
-            "and no kernel runs"
-        )
-        if copies is not None:
-            out.append(
-                f"{use['device']}: {format_digits(copies['mbyte'])} MB are copied from the host in "
-                f"{format_digits(1e3 * copies['seconds'])} ms, {copies['beside']:.0%} of them while kernels run: "
-                f"{VERDICTS[copies['verdict']]}"
-            )
-    if any(share is not None for share in record["nvml"]):
-        said = ", ".join("n/a" if share is None else f"{share:.0%}" for share in record["nvml"])
-        out.append(f"aside: NVML's utilisation at the recording's end: {said}; {NVML}")
-    return out
 
 
 def _sum_layers(costs: Sequence[OperationCost]) -> list[Record]:

@@ -18,6 +18,8 @@ TURNS = (
 )
 COLLECTIVES = "a device waits in a collective until the last has arrived; the rest of the collective is communication"
 ENDS = "a device waits from the end of its own part of a step to that of the last; what merges them is communication"
+VERDICTS = {"overlap": "they overlap", "wait": "copies and steps wait for each other"}
+NVML = "it is of the driver's last sample, 1/6 to 1 s, not of these steps, and of the kernels of all processes"
 
 
 def list_device_tables(record: Record) -> Iterator[tuple[str, Columns, Columns, list[tuple[str, ...]]]]:
@@ -54,3 +56,30 @@ def list_memory_rows(record: Record) -> list[tuple[str, ...]]:
         (one["allocator"], one["phase"], format_digits(one["mbyte"]), one["operation"] or "(not told)")
         for one in record["memory_peaks"]
     ]
+
+
+def describe_use(record: Mapping[str, Any]) -> list[str]:
+    """How busy devices are, whether what they are sent is copied beside steps, and what NVML says, as an aside."""
+    out = []
+    for use in record["device_use"]:
+        whole, copies = f"the {format_digits(use['seconds'])} s that are recorded", use["copies"]
+        if "CPU" in use["device"].split():  # perhaps after the name of a host, and before that of a tower
+            out.append(
+                f"{use['device']}: operations of steps run for {use['busy']:.1%} of {whole}, waiting for a core "
+                "included, fetching input not"
+            )
+            continue
+        out.append(
+            f"{use['device']}: kernels run for {use['busy']:.1%} of {whole}; for {use['copies_alone']:.1%} it copies, "
+            "and no kernel runs"
+        )
+        if copies is not None:
+            out.append(
+                f"{use['device']}: {format_digits(copies['mbyte'])} MB are copied from the host in "
+                f"{format_digits(1e3 * copies['seconds'])} ms, {copies['beside']:.0%} of them while kernels run: "
+                f"{VERDICTS[copies['verdict']]}"
+            )
+    if any(share is not None for share in record["nvml"]):
+        said = ", ".join("n/a" if share is None else f"{share:.0%}" for share in record["nvml"])
+        out.append(f"aside: NVML's utilisation at the recording's end: {said}; {NVML}")
+    return out

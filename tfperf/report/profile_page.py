@@ -7,13 +7,13 @@ from tfperf.report.ablation import format_digits
 from tfperf.report.flame import render_flame
 from tfperf.report.page import render_details, render_image, render_page, render_paragraph, render_table, render_tiles
 from tfperf.report.plots_profile import draw_timeline
-from tfperf.report.profile import describe_use
 from tfperf.report.profile_account import describe_account, describe_verdict, find_rule, list_account_rows
 from tfperf.report.profile_applied import render_changes
 from tfperf.report.profile_devices import (
     MEMORY_COLUMNS,
     NO_MEMORY,
     WAIT_COLUMNS,
+    describe_use,
     describe_waits,
     list_memory_rows,
     list_wait_rows,
