@@ -42,6 +42,7 @@ def test_steps_are_timed():
     record = measure(stepper)
     assert 0.1 < record["ms_per_step"]["median"] < 1 and stepper.closed
     assert stepper.taken == record["steps"] + 10 * (WARM + record["left_out"]) and record["losses"] == [1.0, 1.0]
+    assert record["first_step"] == 10 * WARM
 
 
 @pytest.mark.parametrize("there", [0, 15, 45])

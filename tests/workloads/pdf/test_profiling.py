@@ -29,7 +29,7 @@ def test_a_cards_steps_are_recorded_and_told(tmp_path, xla):
     assert result.exit_code == 0, result.output
     assert "6 calls of 2 steps" in result.output
     record = json.loads((out / "report.json").read_text())
-    assert record["steps"] == 12 and record["calls"] == 6 and record["gap_ms"] > 0
+    assert record["steps"] == 12 and record["calls"] == 6 and record["gap_ms"] > 0 and record["program"] == "engine"
     assert min(record["phases"][phase] for phase in ("forward", "backward", "update", "validation")) > 0
     assert record["unattributed_share"] < 0.5  # the losses after a call weigh as much as its steps of microseconds
 
