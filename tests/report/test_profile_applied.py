@@ -6,8 +6,8 @@ from tfperf.report.profile_applied import list_change_lines, render_changes
 
 TRIED = {
     "rule": "calls", "what": "each call takes 0.8 ms", "key": "train.steps_per_call", "before": 1, "after": 16,
-    "predicted_ms": 0.75, "outcome": "kept", "before_ms": 1.0, "after_ms": 0.4, "chance_ms": 0.02, "turns": 5,
-    "left_out": ["turn 2: 1 and 9 ms"], "why": "",
+    "predicted_ms": 0.75, "outcome": "kept", "before_ms": 1.0, "after_ms": 0.4, "chance_ms": 0.02,
+    "turns_ms": [(1.0, 0.4)] * 5, "left_out": ["turn 2: 1 and 9 ms"], "why": "",
 }  # fmt: skip
 UNTIMED = {"before_ms": None, "after_ms": None, "chance_ms": None, "left_out": []}
 

@@ -64,7 +64,7 @@ def test_what_wins_beyond_chance_is_kept_with_both_figures_and_the_gain_that_was
     applied = search(card_file, trials, CALLS, SHORT)
     (one,) = applied["tried"]
     assert applied["kept"] == one and one["outcome"] == "kept" and not applied["left"]
-    assert (one["key"], one["before"], one["after"], one["turns"]) == ("train.steps_per_call", 1, 16, 4)
+    assert (one["key"], one["before"], one["after"], len(one["turns_ms"])) == ("train.steps_per_call", 1, 16, 4)
     assert one["before_ms"] == pytest.approx(1.005) and one["after_ms"] == pytest.approx(0.25 * 1.005)
     assert one["predicted_ms"] == pytest.approx(0.75) and one["chance_ms"] < 0.02
     assert trials.asked == [(1, False), (16, False)] * 4  # in turn
@@ -87,6 +87,15 @@ def test_a_gain_within_chance_is_none(card_file):
     trials = MadeUpTrials(lambda calls, xla, number: next(sides))
     (one,) = search(card_file, trials, CALLS)["tried"]
     assert one["outcome"] == "same" and one["chance_ms"] > one["before_ms"] - one["after_ms"] > 0
+
+
+def test_a_machine_that_is_slow_for_some_turns_hides_no_gain(card_file):
+    """Their differences scatter by more than they are, their ratios do not."""
+    slow = [1, 1, 9, 9.2, 1, 1.05, 3, 2.9]
+    trials = MadeUpTrials(lambda calls, xla, number: slow[number - 1] * (0.5 if calls > 1 else 1.0))
+    (one,) = search(card_file, trials, CALLS)["tried"]
+    assert one["outcome"] == "kept" and one["before_ms"] == pytest.approx(2, abs=0.1)
+    assert one["after_ms"] == pytest.approx(one["before_ms"] / 2, rel=0.05)
 
 
 def test_calls_are_told_as_long_as_they_were(card_file):

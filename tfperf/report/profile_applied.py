@@ -39,7 +39,7 @@ def describe_change(one: Record) -> str:
         return f"{said}: {OUTCOMES[one['outcome']]}: {one['why']}"
     before, after = map(format_digits, (one["before_ms"], one["after_ms"]))
     return (
-        f"{said}: {before} to {after} ms a step where nothing is recorded, in {one['turns']} turns; gains "
+        f"{said}: {before} to {after} ms a step where nothing is recorded, in {len(one['turns_ms'])} turns; gains "
         f"{_format_gain(one)}, {format_digits(one['predicted_ms'])} were estimated; {OUTCOMES[one['outcome']]}"
     )
 

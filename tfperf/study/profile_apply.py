@@ -5,6 +5,7 @@ fit's. Only keys are changed that leave what is computed as it is, up to roundin
 """
 
 import json
+import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -43,8 +44,8 @@ Outcome = Literal["kept", "small", "same", "slower", "unknown", "refused"]
 class TriedChange:
     """A change that was tried: ms a step before and after it, and what chance may do to their difference.
 
-    None: not known. predicted_ms: of the finding. left_out: turns far from the others, in words. why: of a change that
-    could not be measured.
+    None: not known. predicted_ms: of the finding. turns_ms: before and after, of each turn as measured. left_out: turns
+    far from the others, in words. why: of a change that could not be measured.
     """
 
     rule: str
@@ -57,7 +58,7 @@ class TriedChange:
     before_ms: float | None = None
     after_ms: float | None = None
     chance_ms: float | None = None
-    turns: int = 0
+    turns_ms: Sequence[tuple[float, float]] = ()
     left_out: Sequence[str] = ()
     why: str = ""
 
@@ -229,8 +230,14 @@ def _explain_fault(record: Record) -> str:
 
 
 def _decide_outcome(change: TriedChange, pairs: Sequence[tuple[float, float]]) -> TriedChange:
-    """Whether it wins by more than chance may do, and by more than is told of."""
-    before, after = ({"series": [{"step": {PERIOD: pair[side]}} for pair in pairs]} for side in (0, 1))
+    """Whether it wins by more than chance may do, and by more than is told of.
+
+    Of a turn the ratio counts: what slows the machine for a turn slows both sides, by a factor. Times are told at the
+    median speed of the card as it is.
+    """
+    usual = statistics.median(before for before, _ in pairs)
+    scaled = [(usual, usual * after / before) for before, after in pairs]
+    before, after = ({"series": [{"step": {PERIOD: pair[side]}} for pair in scaled]} for side in (0, 1))
     step = compare(after, before, 0.0, paired=True).step
     outcomes: Mapping[str, Outcome] = {"slower": "slower", "same": "same", "unknown": "unknown", "faster": "kept"}
     outcome = outcomes[step.verdict]
@@ -238,7 +245,7 @@ def _decide_outcome(change: TriedChange, pairs: Sequence[tuple[float, float]]) -
         outcome = "small"
     chance = None if outcome == "unknown" else step.noise
     return replace(
-        change, outcome=outcome, before_ms=step.before, after_ms=step.now, chance_ms=chance, turns=len(pairs),
+        change, outcome=outcome, before_ms=step.before, after_ms=step.now, chance_ms=chance, turns_ms=tuple(pairs),
         left_out=step.left_out,
     )  # fmt: skip
 
