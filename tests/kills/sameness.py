@@ -11,7 +11,7 @@ from tests.workloads.pdf.report.test_events import read
 # readings of a clock, of memory, and what tells the lives of a run apart
 MEASURED = {
     "seconds", "ms_per_step", "ms_per_step_of_stacks", "words_per_second", "peak_rss_bytes", "resumed_from_steps",
-    "tried", "cores_tried", "cached", "run", "run_id",
+    "tried", "cores_tried", "cached", "run", "run_id", "part",
 }  # fmt: skip
 IDENTITY = {"run", "run_id"}  # attributes of results.h5
 PAGE = re.compile(r"<!DOCTYPE html>.*</html>\n", re.DOTALL)
