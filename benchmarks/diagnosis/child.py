@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.diagnosis.program import PROGRAMS, Fit, OwnLoop
 
-MODULES = ("fits", "pipelines", "loops", "retraces", "strategies")
+MODULES = ("fits", "pipelines", "loops", "retraces", "strategies", "complaints", "complaints_more")
 BATCH = 64
 ROUNDS, WARM, STEPS = 3, 4, 24  # rounds of both; steps that are not counted; steps, or as many as are in whole epochs
 

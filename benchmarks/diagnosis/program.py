@@ -31,6 +31,7 @@ class OwnLoop:
 class PlantedTraining:
     """`make(planted)` builds the training; `rule`: the cause that is planted, by the name of the rule that finds it.
 
+    rule "none": no rule finds it, and none is to be named.
     words: of what the finding has to name. sleeps: the cause is a sleep or a busy loop. devices: logical CPUs.
     """
 
@@ -40,6 +41,11 @@ class PlantedTraining:
     words: tuple[str, ...] = ()
     sleeps: bool = False
     devices: int = 1
+
+    @property
+    def complaint(self) -> str:
+        """Address of the thread that the program is made after, from the end of its docstring; empty where none."""
+        return (self.make.__doc__ or "").partition("Complaint: ")[2].strip()
 
 
 PROGRAMS: dict[str, PlantedTraining] = {}

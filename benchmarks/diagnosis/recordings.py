@@ -1,4 +1,6 @@
-"""Small profiles of all programs and their twins, for tests that read them: FOLDER/NAME.tar.xz.
+"""Small profiles of programs and their twins, for tests that read them: FOLDER/NAME.tar.xz.
+
+By default of all but those made after a complaint, which measure what the rules find in programs not made for them.
 
 python -m benchmarks.diagnosis.recordings FOLDER [NAME ...]
 """
@@ -33,11 +35,16 @@ def extract_recording(archive: Path, folder: Path) -> dict[bool, Path]:
     return {planted: folder / where for planted, where in FOLDERS.items()}
 
 
+def list_recorded() -> list[str]:
+    """Names of the programs that have a recording by default."""
+    load_programs()
+    return [name for name, program in PROGRAMS.items() if not program.complaint]
+
+
 def main(folder: Path, names: list[str]) -> None:
     """Record each in a process of its own, as devices are fixed in one."""
-    load_programs()
     folder.mkdir(parents=True, exist_ok=True)
-    for name in names or PROGRAMS:
+    for name in names or list_recorded():
         output = folder / f"{name}.tar.xz"
         child = get_context("spawn").Process(target=record_program, args=(name, output))
         child.start()
