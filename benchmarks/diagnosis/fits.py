@@ -106,7 +106,7 @@ def make_short_epochs(planted: bool) -> Fit:
 @register_program("calls")
 def make_short_calls(planted: bool) -> Fit:
     """A network so small that Keras' loop takes longer than its steps."""
-    return Fit(build_mlp(16, 1, per_call=1 if planted else 48), make_dataset(96), 96)
+    return Fit(build_mlp(16, 1, per_call=1 if planted else 96), make_dataset(96), 96)
 
 
 @register_program("eager")
@@ -254,19 +254,11 @@ def make_constant_inverse(planted: bool) -> Fit:
     return Fit(model, make_dataset(12), 12)
 
 
-class Smoothed(keras.layers.Layer):
-    """Hundreds of small operations after one another."""
-
-    def call(self, x: Any) -> Any:
-        """x (B, 64)."""
-        for _ in range(200):
-            x = tf.tanh(x * 0.99 + 0.01)
-        return x
-
-
 @register_program("short_operations")
-def make_smoothed_input(planted: bool) -> Fit:
-    """A layer of hundreds of operations of microseconds; its twin is compiled by XLA."""
-    model = keras.Sequential([keras.Input((WIDTH,)), Smoothed(), keras.layers.Dense(1)])
+def make_small_lstm(planted: bool) -> Fit:
+    """A recurrent layer of few units, whose operations take microseconds; its twin is compiled by XLA."""
+    draws = np.random.default_rng(1)
+    x, y = draws.normal(size=(12 * 16, 100, 8)).astype(np.float32), draws.normal(size=(12 * 16, 1))
+    model = keras.Sequential([keras.Input((100, 8)), keras.layers.LSTM(8), keras.layers.Dense(1)])
     model.compile("sgd", "mse", jit_compile=not planted)
-    return Fit(model, make_dataset(12), 12)
+    return Fit(model, tf.data.Dataset.from_tensor_slices((x, y)).batch(16, drop_remainder=True).prefetch(4), 12)
