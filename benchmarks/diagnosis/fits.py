@@ -258,7 +258,7 @@ def make_constant_inverse(planted: bool) -> Fit:
 def make_small_lstm(planted: bool) -> Fit:
     """A recurrent layer of few units, whose operations take microseconds; its twin is compiled by XLA."""
     draws = np.random.default_rng(1)
-    x, y = draws.normal(size=(12 * 16, 100, 8)).astype(np.float32), draws.normal(size=(12 * 16, 1))
-    model = keras.Sequential([keras.Input((100, 8)), keras.layers.LSTM(8), keras.layers.Dense(1)])
+    x, y = draws.normal(size=(12 * 16, 40, 8)).astype(np.float32), draws.normal(size=(12 * 16, 1))
+    model = keras.Sequential([keras.Input((40, 8)), keras.layers.LSTM(8), keras.layers.Dense(1)])
     model.compile("sgd", "mse", jit_compile=not planted)
     return Fit(model, tf.data.Dataset.from_tensor_slices((x, y)).batch(16, drop_remainder=True).prefetch(4), 12)

@@ -45,6 +45,14 @@ def test_calls_that_are_shorter_while_they_are_recorded_cost_a_training_less(tmp
     assert "each call takes 0.04 ms" in one.what and one.ms == pytest.approx(0.01)
 
 
+def test_calls_are_no_longer_than_epochs(tmp_path):
+    python = [("train", 100 * i, 100, MARK) for i in range(4)]
+    main = [("dense/MatMul:MatMul", 100 * i + 10, 60) for i in range(4)]
+    (one,) = find(tmp_path, python, main, "keras", {"calls_per_epoch": 4})
+    assert one.gain_ms == pytest.approx(0.04 * 3 / 4)
+    assert find(tmp_path, python, main, "keras", {"calls_per_epoch": 1}) == []
+
+
 def test_a_step_without_waste_has_no_findings(tmp_path):
     python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(4)]
     assert find(tmp_path, python, [("dense/MatMul:MatMul", 100 * i + 1, 98) for i in range(4)]) == []

@@ -15,8 +15,12 @@ LONGER = 16  # times as many steps a call as now
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """Before and after a call's operations, with what a library's loop does; longer calls have less of it."""
-    if is_eager(found):
+    """Before and after a call's operations, with what a library's loop does; longer calls have less of it.
+
+    None is longer than an epoch.
+    """
+    longer = min(LONGER, found.notes.calls_per_epoch or LONGER)
+    if is_eager(found) or longer == 1:
         return
     mine = [one for cause in CAUSES for one in found.account.list(cause)]
     ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.endswith(OF_LIBRARY))
@@ -24,7 +28,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     per_call = ms * steps
     ms *= min(steps / (found.notes.usual_turns or steps), 1.0)  # calls are shorter while they are recorded
     yield Cost(
-        f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / LONGER),
+        f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / longer),
     )  # fmt: skip
 
 
