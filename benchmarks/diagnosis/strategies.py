@@ -82,7 +82,7 @@ def make_mirrored_input(planted: bool) -> Fit:
     with make_strategy().scope():
         model = build_mlp(64, 1)
     data = make_slices().map(compute)
-    return Fit(model, (data if planted else data.cache()).batch(32, drop_remainder=True).prefetch(2), 12)
+    return Fit(model, (data if planted else data.cache()).batch(96, drop_remainder=True).prefetch(2), 12)
 
 
 @register_program("python", "summarise", devices=2)
