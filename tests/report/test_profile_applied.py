@@ -25,6 +25,10 @@ def test_both_times_and_the_gain_stand_beside_the_estimate():
         ({"tried": [], "left": []}, "there are no findings"),
         ({"tried": [], "left": [{"what": "waits", "why": "no key"}]}, "no finding is one that a key"),
         ({"tried": [TRIED | {"outcome": "slower"}], "left": []}, "no change that was tried wins"),
+        (
+            {"tried": [TRIED | UNTIMED | {"outcome": "refused"}], "left": []},
+            "no change that was tried could be measured",
+        ),
     ],
 )
 def test_without_a_card_it_says_why(applied, words):

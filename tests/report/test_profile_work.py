@@ -1,11 +1,13 @@
 """Operations of a profile beside what the machine can do, and what the verdict makes of it."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from tests.trace.profiles import us, write
+from tfperf.measure import ceilings
 from tfperf.measure.environment import count_cores, read_cpu_model
 from tfperf.measure.roofline import Ceilings
 from tfperf.report.profile import make_profile_record, make_profile_tables
@@ -131,3 +133,30 @@ def test_tables_and_page_have_the_shares(tmp_path, measured):
     unknown = make_profile_record(read(tmp_path, []), measured[0])
     console.print(make_profile_tables(unknown))
     assert "of ceiling" not in console.export_text(), "columns without a figure"
+
+
+def test_operations_that_fill_the_machine_together_are_not_said_to_be_overhead(tmp_path, measured):
+    """Two of 0.4 of the ceiling each: at once nobody knows how fast one would be alone; in turn they are slow."""
+    work = [FAR | {"name": "a/A", "kind": "MatMul"}, FAR]
+    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(4)]
+    told = parse_notes({"own": True, "optimizers": [], "work": work, **HERE})
+    for begin, far in ((0, 0.0), (45, 0.09)):
+        lines = {"p": us(*python), "m": us(*(("a/A:MatMul", 100 * i, 45) for i in range(4))),
+                 "n": us(*(("b/B:AddV2", 100 * i + begin, 45) for i in range(4)))}  # fmt: skip
+        path = write(tmp_path / f"{begin}.xplane.pb", {"/host:CPU": lines})
+        record = make_profile_record(read_attribution(path, told), measured[0])
+        assert record["work"]["far_ms"] == pytest.approx(far)
+
+
+def test_a_processor_in_use_is_not_measured(tmp_path, monkeypatch):
+    ticks = iter([(100, 100), (190, 110)])
+
+    def tell():
+        used, idle = next(ticks)
+        return f"cpu  {used} 0 0 {idle} 0 0 0 0 0 0\n"
+
+    monkeypatch.setattr(ceilings, "USAGE", SimpleNamespace(read_text=lambda encoding: tell()))
+    with pytest.raises(RuntimeError, match="other programs use 90% of the processor"):
+        ceilings.measure_idle(1, "float32")
+    monkeypatch.setattr(ceilings, "USAGE", tmp_path / "nothing")
+    assert ceilings.measure_usage() == 0

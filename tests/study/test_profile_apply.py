@@ -105,6 +105,35 @@ def test_calls_are_told_as_long_as_they_were(card_file):
     assert trials.asked[1] == (16, False) and trials.asked[3] == (12, False)
 
 
+def test_calls_that_are_shorter_than_the_cards_are_no_longer_ones(card_file):
+    """Trials cut calls to a time, which falls out a little longer now and then."""
+    cut = iter([480, 510, 480, 510, 480])
+    tree = yaml.safe_load(card_file.read_text())
+    card_file.write_text(yaml.safe_dump(tree | {"train": {"epochs": 2, "steps_per_call": 1000}}))
+
+    def measure(tree):
+        return {
+            "steps_per_call": next(cut),
+            "samples": 1,
+            "samples_ms": [1.0],
+            "left_out": 0,
+            "ms_per_step": {"median": 1.0},
+        }
+
+    found = ChangeSearch(load_card(card_file), measure, 4, lambda *_: None).run(
+        {"program": "card", "findings": [CALLS]}
+    )
+    assert {one["outcome"] for one in found["tried"]} == {"refused"} and found["kept"] is None
+
+
+def test_sides_that_take_other_batches_prove_nothing(card_file):
+    trials = MadeUpTrials(lambda calls, xla, number: 1 / calls)
+    card, batches = load_card(card_file), iter([{"batches": 20}, {"batches": 160}] * 4)
+    search = ChangeSearch(card, lambda tree: trials.measure(tree) | {"work": next(batches)}, 4, lambda *_: None)
+    found = search.run({"program": "card", "findings": [CALLS]})
+    assert "other batches" in found["tried"][0]["why"] and found["kept"] is None
+
+
 def test_calls_that_are_no_longer_after_all_are_not_measured_on(card_file):
     trials = MadeUpTrials(lambda calls, xla, number: 1.0, epoch=1)
     applied = search(card_file, trials, CALLS)

@@ -1,5 +1,7 @@
 """Work that a capture notes of the graphs that ran."""
 
+import gc
+
 import tensorflow as tf
 
 from tests.trace.profiles import us, write
@@ -83,3 +85,12 @@ def test_a_capture_notes_the_machine_and_what_ran(tmp_path):
     assert [(one.name, one.flops) for one in notes.work if one.name == "noted_product"] == [
         ("noted_product", 2 * 10 * 30 * 20)
     ]
+
+
+def test_padded_batches_count_as_batches(monkeypatch):
+    data = tf.data.Dataset.range(8)
+    kept = [data.padded_batch(4), data.batch(2)]
+    monkeypatch.setattr(gc, "get_objects", lambda: kept)
+    assert noted_work.find_batch_size() is None
+    kept.pop()
+    assert noted_work.find_batch_size() == 4

@@ -6,6 +6,7 @@ from tests.trace.profiles import us, write
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import parse_notes
+from tfperf.trace.stragglers import _compute_chance
 
 MARK = {"step_num": 0}
 
@@ -109,3 +110,9 @@ def test_parts_of_a_model_on_several_devices_are_no_stragglers(tmp_path):
 def test_the_slowest_of_three_is_measured_against_the_next(tmp_path):
     (one,), straggler = find(tmp_path, lambda d, i: scale(d, factor=(0.5, 1, 2)[d], update=(0.5, 1, 2)[d]), own=3)
     assert straggler.device == "CPU replica_2" and one.bound_ms == pytest.approx(0.4) and one.gain_ms <= 0.4
+
+
+def test_chance_that_one_of_the_devices_is_last_so_often_is_the_binomial_law():
+    assert _compute_chance(9, 10, 2) == pytest.approx(2 * 11 / 2**10)
+    assert _compute_chance(10, 10, 4) == pytest.approx(4 * 4**-10)
+    assert _compute_chance(550, 1100, 2) == 1 and 0.001 < _compute_chance(600, 1100, 2) < 0.01

@@ -139,6 +139,9 @@ def test_small_arrays_are_held_against_the_caches():
     ms = 1e3 * work.bytes / 50e9
     assert estimate_rate(work, 1, ms, LIMITS).share == pytest.approx(1)
     assert estimate_rate(OperationWork(0.0, 2 * 2**20 + 8), 1, ms, LIMITS).share == pytest.approx(5, rel=1e-4)
+    cold = estimate_rate(work, 1, 5 * ms / 0.9, LIMITS)  # at 0.9 of the memory's bandwidth: whence it came nobody knows
+    assert cold.share == pytest.approx(0.18) and cold.bound is None
+    assert estimate_rate(work, 1, 5 * ms / 0.4, LIMITS).bound == "overhead"
 
 
 def test_what_is_not_known_is_not_told():

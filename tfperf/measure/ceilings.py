@@ -1,5 +1,6 @@
 """The machine's ceilings, measured once and kept: for a number of threads, a precision, a processor and its cores."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ from tfperf.measure.environment import count_cores, read_cpu_model
 from tfperf.measure.roofline import Ceilings, Precision
 
 Measure = Callable[[int, Precision], Ceilings]
+USAGE = Path("/proc/stat")
+BUSY = 0.25  # share of the processors in use from which on a measurement says little
 
 
 def get_ceilings(
@@ -34,6 +37,33 @@ def raise_ceilings(
     make, renewed = measure or roofline.measure_ceilings, Cache(cache.mode and "renew")
     key = _make_key(threads, precision, *beside)
     return renewed.get("machine", key, lambda: _merge_ceilings(found, make(threads, precision)))
+
+
+def measure_idle(threads: int, precision: Precision) -> Ceilings:
+    """Ceilings of the processor, which are kept for good, and so not measured while others use it.
+
+    Raises: RuntimeError while they do, or where measuring fails.
+    """
+    if (busy := measure_usage()) > BUSY:
+        raise RuntimeError(f"other programs use {busy:.0%} of the processor; read the profile again when they are done")
+    return roofline.measure_ceilings(threads, precision)
+
+
+def measure_usage(seconds: float = 0.2) -> float:
+    """Share of the processors' time that all processes use, 0 to 1; 0 where the system does not tell."""
+    try:
+        before = _read_times()
+        time.sleep(seconds)
+        used, idle = (now - then for now, then in zip(_read_times(), before, strict=True))
+    except (OSError, ValueError):
+        return 0.0
+    return used / max(used + idle, 1)
+
+
+def _read_times() -> tuple[int, int]:
+    """Ticks since the start of the system in which processors worked, and in which they did not (Linux, proc(5))."""
+    user, nice, system, idle, wait, *_ = map(int, USAGE.read_text(encoding="ascii").split("\n")[0].split()[1:])
+    return user + nice + system, idle + wait
 
 
 def _make_key(threads: int, precision: Precision, *beside: Any) -> str:

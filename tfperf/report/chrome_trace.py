@@ -47,7 +47,7 @@ def _make_event(timeline: Timeline, name: str, process: int, thread: int, begin:
 def _list_steps(timeline: Timeline, process: int) -> Iterator[Event]:
     times = zip(timeline.steps.begin.tolist(), timeline.steps.end.tolist(), strict=True)
     for number, (begin, end) in enumerate(times):
-        yield _make_event(timeline, f"step {number}", process, 0, begin, end)
+        yield _make_event(timeline, f"step {number + 1}", process, 0, begin, end)
 
 
 def _list_causes(timeline: Timeline, moments: Mapping[Cause, Intervals], process: int) -> Iterator[Event]:

@@ -27,6 +27,8 @@ def list_change_lines(applied: Record) -> list[str]:
 
 
 def _explain_none(applied: Record) -> str:
+    if applied["tried"] and all(one["outcome"] == "refused" for one in applied["tried"]):
+        return "no change that was tried could be measured"
     if applied["tried"]:
         return "no change that was tried wins beyond chance"
     return "no finding is one that a key of the card can change" if applied["left"] else "there are no findings"

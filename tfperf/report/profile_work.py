@@ -1,20 +1,20 @@
 """How fast the operations of a profile are beside what their devices can do, and what their time comes to."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tfperf.data.cache import Cache
-from tfperf.measure.ceilings import Measure, get_ceilings, raise_ceilings
+from tfperf.measure.ceilings import Measure, get_ceilings, measure_idle, raise_ceilings
 from tfperf.measure.environment import count_cores, read_cpu_model
 from tfperf.measure.roofline import Precision
 from tfperf.report.ablation import format_digits
 from tfperf.report.numbers import MISSING
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.claims import Cause
-from tfperf.trace.costs import NS_PER_MS
+from tfperf.trace.costs import NS_PER_MS, OperationCost
 from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
 from tfperf.trace.notes import Notes
 from tfperf.trace.work import HALF, DeviceLimits, WorkRate, convert_ceilings, estimate_rate
@@ -58,7 +58,30 @@ def estimate_rates(attribution: Attribution, measure: Measure | None = None) -> 
         )
         for one in attribution.costs
     ]
-    return RatedCosts(tuple(rates), limits, unknown)
+    return RatedCosts(tuple(_withdraw_shared(attribution.costs, rates)), limits, unknown)
+
+
+def _withdraw_shared(costs: Sequence[OperationCost], rates: Sequence[WorkRate]) -> list[WorkRate]:
+    """Rates; what several operations that run at once do not reach alone, but together, is no overhead of each."""
+    out, groups = list(rates), dict[str, list[int]]()
+    for number, one in enumerate(costs):
+        if rates[number].share is not None and len(one.moments):
+            host = one.device.partition(" ")[0]  # parts of a processor share it
+            groups.setdefault(host if host == PROCESSOR else one.device, []).append(number)
+    for mine in groups.values():
+        begin, end = (np.concatenate([getattr(costs[i].moments, key) for i in mine]) for key in ("begin", "end"))
+        shares = np.concatenate([np.full(len(costs[i].moments), rates[i].share) for i in mine])
+        zero = begin.min()
+        times = np.concatenate([begin, end]) - zero
+        order = np.argsort(times, kind="stable")
+        times, level = times[order], np.cumsum(np.append(shares, -shares)[order])
+        area = np.append(0.0, np.cumsum(level[:-1] * np.diff(times)))  # of the sum of shares, from the first on
+        for i in (i for i in mine if rates[i].bound == "overhead"):
+            moments = costs[i].moments
+            total = np.interp(moments.end - zero, times, area) - np.interp(moments.begin - zero, times, area)
+            if total.sum() >= HALF * moments.length:
+                out[i] = replace(rates[i], bound=None)
+    return out
 
 
 def _find_limits(
@@ -72,7 +95,7 @@ def _find_limits(
     notes = attribution.notes
     if reason := _refuse_machine(notes):
         raise ValueError(reason)
-    cache, threads = Cache(True), notes.threads or count_cores()
+    cache, threads, measure = Cache(True), notes.threads or count_cores(), measure or measure_idle
     found = get_ceilings(cache, threads, precision, measure)
     if _find_fastest(device, precision, attribution) > found.gflops:  # the machine was busy
         found = raise_ceilings(cache, threads, precision, found, measure)

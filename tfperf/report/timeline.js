@@ -197,7 +197,8 @@
   };
 
   const showFew = () => {  // three steps from the first that is in sight
-    const first = Math.max(0, data.steps.findIndex((time) => time >= state.from));
+    const at = data.steps.findIndex((time) => time >= state.from);
+    const first = at < 0 ? data.steps.length - 1 : at;
     const last = first + 3 < data.steps.length ? data.steps[first + 3] : data.end;
     show(data.steps[first], last);
   };

@@ -27,7 +27,7 @@ from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.profile import Profile
 from tfperf.signals import Signals
 from tfperf.study.applied_card import name_applied_card, write_changed_card
-from tfperf.study.change_values import CALL_KEY, STEPS, predict_gain, suggest_values
+from tfperf.study.change_values import CALL_KEY, LONGER, STEPS, predict_gain, suggest_values
 from tfperf.study.child import Record, run_subprocess
 from tfperf.study.common_steps import compute_common_times
 from tfperf.trace.diff import PERIOD, SMALL, compare
@@ -103,10 +103,11 @@ def apply_findings(
         signals.defer(),
         TemporaryDirectory(prefix="tfperf-") as place,
     ):
+        steps = count_steps(to_json_tree(card), window, report["period_ms"])  # the same of all trials
 
         def measure(tree: Tree) -> Record:
             request = {
-                "card": tree, "warmup": max(window.skip, 1), "steps": count_steps(tree, window, report["period_ms"]),
+                "card": tree, "warmup": max(window.skip, 1), "steps": steps,
                 "seconds": MOST_SECONDS, "first": False, "folder": str(Path(place, "trial")),
             }  # fmt: skip
             record = run_subprocess(command, request, lambda: signals.received is not None)
@@ -123,12 +124,18 @@ def apply_findings(
 def count_steps(tree: Tree, window: Profile, ms: float) -> int:
     """Steps that a trial times at least: enough for LEAST_SECONDS, but no more than a quarter of a short training.
 
+    Where there is room whole calls of the longest, too: a trial that rounds up to its calls takes the same batches.
+
     >>> count_steps({"train": {"steps": 1000}}, Profile(steps=100), 0.5)
     250
     """
-    whole = tree.get("train", {}).get(STEPS.rpartition(".")[2])
+    train = tree.get("train", {})
+    whole, call = (train.get(key.rpartition(".")[2]) for key in (STEPS, CALL_KEY))
     steps = max(window.steps, round(1e3 * LEAST_SECONDS / ms) if ms else 0)
-    return steps if whole is None else min(steps, max(window.steps, whole // 4))
+    steps = steps if whole is None else min(steps, max(window.steps, whole // 4))
+    longest = max(LONGER) * call if isinstance(call, int) else 1
+    rounded = -(-steps // longest) * longest
+    return rounded if whole is None or rounded <= whole // 4 else steps
 
 
 class ChangeSearch:
@@ -200,9 +207,11 @@ class ChangeSearch:
             after = self.measure(self._change_tree(change))
             if why := _explain_fault(after):
                 return replace(change, why=why)
+            if _read_batches(before) != _read_batches(after):
+                return replace(change, why="with such calls other batches would be timed, which proves nothing")
             if change.key == CALL_KEY and turn == 0:
-                value = min(change.after, after["steps_per_call"])
-                if value <= before["steps_per_call"]:
+                value = min(change.after, after.get("steps_per_call", change.after))
+                if value <= max(before.get("steps_per_call", 0), change.before):
                     return replace(change, why=f"calls take {value} steps all the same")
                 gain = predict_gain(finding, CALL_KEY, change.before, value)
                 change = replace(change, after=value, predicted_ms=gain)
@@ -227,6 +236,11 @@ def _refuse_fault(record: Record) -> Record:
 def _explain_fault(record: Record) -> str:
     """Why a change has no times; empty: it has."""
     return "; ".join(record["refused"]) if "refused" in record else str(record.get("error", ""))
+
+
+def _read_batches(record: Record) -> Any:
+    """Which batches a trial's steps were of, where it says so."""
+    return record.get("work", {}).get("batches")
 
 
 def _decide_outcome(change: TriedChange, pairs: Sequence[tuple[float, float]]) -> TriedChange:

@@ -123,7 +123,12 @@ def read_attribution(path: Path, notes: Notes | None = None) -> Attribution:
     events = decode_events(spaces, make_stats_filter(known))
     lost = [message for space in spaces.values() for message in (*space.errors, *space.warnings)]
     found = compute_attribution(events, find_operations(events, known), notes, lost)
-    return replace(found, limits={name: one for space in spaces.values() for name, one in read_limits(space).items()})
+    several = len({lane.host for lane in events.lanes}) > 1  # names of devices begin with their host's then
+    limits = {
+        f"{host} {name}" if several else name: one
+        for host, space in spaces.items() for name, one in read_limits(space).items()
+    }  # fmt: skip
+    return replace(found, limits=limits)
 
 
 def compute_attribution(

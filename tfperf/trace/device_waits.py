@@ -84,7 +84,9 @@ def _measure_set(rows: DeviceRows, steps: Steps, turns: bool) -> DeviceWaits:
     entered = rows.step[rows.collective >= 0] if collectives else rows.step
     valid: BoolMask = np.isfinite(ends).all(axis=1) & np.isin(np.arange(len(steps)), entered)
     wait_ms = np.stack(waits, axis=1)
-    last = np.bincount(wait_ms[valid].argmin(axis=1), minlength=len(members)) / max(valid.sum(), 1)
+    least = wait_ms[valid]
+    alone = (least <= least.min(axis=1, keepdims=True)).sum(axis=1) == 1  # where several wait as little, none is last
+    last = np.bincount(least[alone].argmin(axis=1), minlength=len(members)) / max(valid.sum(), 1)
     return DeviceWaits(
         devices=tuple(
             DeviceWait(device=d, work=work[i], communication=exchange[i], wait=waits[i], last=float(last[i]))

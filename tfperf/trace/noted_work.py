@@ -55,13 +55,18 @@ def find_noted_work(spaces: Iterable[Any], graphs: Iterable[Any] | None = None) 
 def find_batch_size() -> int | None:
     """Samples in a batch, where all datasets that are alive have as many; None: not known."""
     from tensorflow.python.data.ops.batch_op import _BatchDataset, _ParallelBatchDataset
+    from tensorflow.python.data.ops.padded_batch_op import _PaddedBatchDataset
+    from tensorflow.python.framework.tensor_util import constant_value
 
     keras = sys.modules.get(ADAPTERS)  # a program without it has none
     adapters = () if keras is None else (keras.DataAdapter,)
     sizes = set()
     for one in gc.get_objects():
-        if issubclass(type(one), (_BatchDataset, _ParallelBatchDataset)):
-            sizes.add(int(one._batch_size))
+        if issubclass(type(one), (_BatchDataset, _ParallelBatchDataset, _PaddedBatchDataset)):
+            size = constant_value(one._batch_size)  # None: an argument of a function that makes the dataset
+            if size is None:
+                return None
+            sizes.add(int(size))
         elif adapters and issubclass(type(one), adapters):
             sizes.add(one.batch_size)
     sizes.discard(None)

@@ -1,7 +1,7 @@
 """Which device the others of a step wait for, and why it is last."""
 
 from dataclasses import dataclass
-from math import comb
+from math import exp, lgamma, log, log1p
 from typing import Literal
 
 import numpy as np
@@ -99,8 +99,12 @@ def _compute_chance(times: int, steps: int, devices: int) -> float:
 
     A binomial tail for one device, times the number of devices (Bonferroni).
     """
-    one = 1 / devices
-    tail = sum(comb(steps, k) * one**k * (1 - one) ** (steps - k) for k in range(times, steps + 1))
+    one, other = -log(devices), log1p(-1 / devices)  # logarithms, for coefficients of many steps are no floats
+    ways = lgamma(steps + 1)
+    tail = sum(
+        exp(ways - lgamma(k + 1) - lgamma(steps - k + 1) + k * one + (steps - k) * other)
+        for k in range(times, steps + 1)
+    )
     return min(1.0, devices * tail)
 
 

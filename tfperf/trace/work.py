@@ -82,6 +82,8 @@ def estimate_rate(work: OperationWork | None, count: float, ms: float, limits: D
     known = [share for share in (arithmetic, traffic) if share is not None]
     # what evaluates functions has arithmetic that no ceiling is known for
     complete = len(known) == 2 and not work.transcendental
+    # what would fit in caches may come from memory all the same, as fast as that can be
+    complete = complete and (_divide(rates[1], limits.memory_gb_s) or 0.0) < HALF
     share = max(known, default=None)
     return WorkRate(flops, moved, *rates, share, _find_bound(arithmetic or 0.0, traffic or 0.0, share, complete))
 

@@ -19,7 +19,8 @@ def find(found: "Attribution") -> Iterator[Cost]:
 
     None is longer than an epoch.
     """
-    longer = min(LONGER, found.notes.calls_per_epoch or LONGER)
+    epoch = found.notes.calls_per_epoch
+    longer = min(LONGER, epoch or LONGER)
     if is_eager(found) or longer == 1:
         return
     mine = [one for cause in CAUSES for one in found.account.list(cause)]
@@ -29,6 +30,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     ms *= min(steps / (found.notes.usual_turns or steps), 1.0)  # calls are shorter while they are recorded
     yield Cost(
         f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / longer),
+        None if epoch is None else ms * (1 - 1 / epoch),
     )  # fmt: skip
 
 
