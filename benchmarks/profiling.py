@@ -121,7 +121,7 @@ print(time.perf_counter() - imported, imported - start, peak, len(found.steps))
 
 @register_benchmark(
     "profile-reading",
-    claim=f"a profile of {EVENTS / 1e6:g} million events is read and attributed in 4 s and 1 GB",
+    claim=f"a profile of {EVENTS / 1e6:g} million events is read and attributed in 8 s and 1.1 GB",
     sweep="three times the same profile: steps of 150 operations on two threads, 100 steps a call",
     unit="seconds of reading and attributing, peak memory of the process in GB",
 )
