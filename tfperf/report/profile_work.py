@@ -58,10 +58,10 @@ def estimate_rates(attribution: Attribution, measure: Measure | None = None) -> 
         )
         for one in attribution.costs
     ]
-    return RatedCosts(tuple(_withdraw_shared(attribution.costs, rates)), limits, unknown)
+    return RatedCosts(tuple(_drop_shared(attribution.costs, rates)), limits, unknown)
 
 
-def _withdraw_shared(costs: Sequence[OperationCost], rates: Sequence[WorkRate]) -> list[WorkRate]:
+def _drop_shared(costs: Sequence[OperationCost], rates: Sequence[WorkRate]) -> list[WorkRate]:
     """Rates; what several operations that run at once do not reach alone, but together, is no overhead of each."""
     out, groups = list(rates), dict[str, list[int]]()
     for number, one in enumerate(costs):
