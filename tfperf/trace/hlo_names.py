@@ -68,12 +68,6 @@ def build_message_class() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tfperf_hlo.Hlo"))
 
 
-def decode_modules(space: Any) -> Iterator[tuple[str, dict[int, ComputationOrigins]]]:
-    """Name and computations, by number, of each module in a profile; those that cannot be read are left out."""
-    for module in read_modules(space):
-        yield module.name, decode_computations(module)
-
-
 def read_modules(space: Any) -> Iterator[Any]:
     """The message of each module in a profile; those that cannot be read are left out."""
     from google.protobuf.message import DecodeError

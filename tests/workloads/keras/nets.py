@@ -1,7 +1,6 @@
 """Models and data as a user would have them."""
 
 import itertools
-import time
 
 import keras
 import numpy as np
@@ -44,9 +43,7 @@ class Adversaries(keras.Model):
 
 def build_adversaries():
     """Compiled with one of the optimizers."""
-    model = Adversaries()
-    model.compile("sgd", "mse")
-    return model
+    return compile_model(Adversaries())
 
 
 def build_two_inputs():
@@ -107,18 +104,20 @@ class Unfinished(keras.Model):
         return {"alone": super().test_step(data)["loss"]}
 
 
-def build_unfinished():
-    """Compiled."""
-    model = Unfinished()
+def compile_model(model):
+    """The model, to be trained."""
     model.compile("sgd", "mse")
     return model
+
+
+def build_unfinished():
+    """Compiled."""
+    return compile_model(Unfinished())
 
 
 def build_odd():
     """Compiled."""
-    model = Odd()
-    model.compile("sgd", "mse")
-    return model
+    return compile_model(Odd())
 
 
 class Unsaved(keras.Sequential):
@@ -130,9 +129,7 @@ class Unsaved(keras.Sequential):
 
 def build_unsaved():
     """Compiled."""
-    model = Unsaved([keras.Input((6,)), layers.Dense(1)])
-    model.compile("sgd", "mse")
-    return model
+    return compile_model(Unsaved([keras.Input((6,)), layers.Dense(1)]))
 
 
 def build_eager():
@@ -144,12 +141,10 @@ def build_eager():
 
 def build_reader():
     """Takes texts."""
-    model = keras.Sequential(
+    return compile_model(keras.Sequential(
         [keras.Input((1,), dtype="string"), layers.StringLookup(vocabulary=["a", "b"]), layers.Embedding(4, 3),
          layers.Flatten(), layers.Dense(1)]
-    )  # fmt: skip
-    model.compile("sgd", "mse")
-    return model
+    ))  # fmt: skip
 
 
 def load_texts(count=70):
@@ -301,112 +296,3 @@ def page(count=70, workers=1, classes=False, drawing=False, broken=False):
     if classes:
         found.inputs, found.targets = load_classes(count)
     return found
-
-
-class Norms(keras.callbacks.Callback):
-    """Stops when the loss falls no more, in its own way, and keeps what it saw."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.seen.append(logs["loss"])
-        self.model.optimizer.learning_rate.assign(0.01 / len(self.seen))
-
-    def get_state(self):
-        return {"seen": self.seen, "array": np.array(self.seen, "float32"), "nested": {"a": (1, None)}}
-
-    def set_state(self, state):
-        assert state["nested"] == {"a": (1, None)} and state["array"].dtype == np.float32
-        self.seen = state["seen"]
-
-
-def build_norms():
-    """The callback."""
-    return Norms()
-
-
-class Printer(keras.callbacks.Callback):
-    """Told of each step; keeps nothing that could be asked for."""
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch == 3 and logs["loss"] < 0:
-            raise ValueError("never")
-
-
-def build_printer():
-    """The callback."""
-    return Printer()
-
-
-class Doubled(layers.Layer):
-    """A layer of one's own, which no registry knows."""
-
-    def call(self, inputs):
-        return 2 * inputs
-
-
-def build_doubled():
-    """With that layer."""
-    model = keras.Sequential([keras.Input((6,)), Doubled(), layers.Dense(1)])
-    model.compile("sgd", "mse")
-    return model
-
-
-def build_pictures():
-    """Two classes of small images."""
-    model = keras.Sequential(
-        [keras.Input((8, 8, 3)), layers.Rescaling(1 / 255), layers.RandomFlip("horizontal", seed=1), layers.Flatten(),
-         layers.Dense(2, "softmax")]
-    )  # fmt: skip
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    return model
-
-
-def build_augmented():
-    """Images are moved at random inside the model."""
-    model = keras.Sequential(
-        [keras.Input((8, 8, 1)), layers.RandomTranslation(0.2, 0.2, seed=3), layers.Conv2D(4, 3, activation="relu"),
-         layers.Flatten(), layers.Dropout(0.2), layers.Dense(1)]
-    )  # fmt: skip
-    model.compile("adam", "mse", metrics=["mae"])
-    return model
-
-
-def load_squares(count=70):
-    """Small images."""
-    images = np.random.default_rng(2).normal(size=(count, 8, 8, 1))
-    return images, images[:, 0, 0, :]
-
-
-class Slow(keras.callbacks.Callback):
-    """Leaves time to be killed."""
-
-    def on_epoch_end(self, epoch, logs=None):
-        time.sleep(0.15)
-
-    def get_state(self):
-        return {}
-
-    def set_state(self, state):
-        assert state == {}
-
-
-def build_slow():
-    """The callback."""
-    return Slow()
-
-
-class Adding(keras.callbacks.Callback):
-    """Adds to the logs what it reads of the model's history, and to those of one epoch something else."""
-
-    def on_epoch_end(self, epoch, logs=None):
-        if epoch == 1:
-            logs["second"] = 5.0
-        logs["epochs_so_far"] = float(len(self.model.history.history.get("loss", ())))
-
-
-def build_adding():
-    """The callback."""
-    return Adding()

@@ -6,17 +6,17 @@ from pathlib import Path
 import yaml
 from click.testing import CliRunner
 
-from tests.workloads.keras import nets
+from tests.workloads.keras import nets, own_callbacks, picture_nets
 from tfperf.cli import main
 from tfperf.workloads.keras.training import KerasTraining
 
-NETS = Path(nets.__file__)
+NETS, CALLBACKS, PICTURES = (Path(one.__file__) for one in (nets, own_callbacks, picture_nets))
 
 
 def write_card(folder, model="build_linear", data=None, train=None, engine=None, **more):
     """The path of a card; data and train: keys beside the usual ones."""
     tree = {
-        "workload": "keras", "seed": 3, "model": {"build": f"{NETS}:{model}"},
+        "workload": "keras", "seed": 3, "model": {"build": model if ":" in model else f"{NETS}:{model}"},
         "data": {"build": f"{NETS}:load", **(data or {})},
         "train": {"epochs": 4, "checkpoint_every": 3, "steps_per_call": 3, **(train or {})},
         "engine": engine or {"xla": False}, **more,

@@ -9,7 +9,7 @@ import pytest
 
 import tfperf
 from tests.workloads.keras import nets
-from tests.workloads.keras.running import NETS, end_fit, fit, fit_twice, run, write_card
+from tests.workloads.keras.running import CALLBACKS, NETS, end_fit, fit, fit_twice, run, write_card
 from tfperf.workloads.keras.callback_state import get_state, set_state
 from tfperf.workloads.keras.callbacks import CallbackRunner
 
@@ -50,7 +50,7 @@ def test_early_stopping_ends_where_keras_ends_and_resumes_with_what_it_knew(tmp_
 def test_plateaus_and_own_callbacks_keep_their_state(tmp_path, monkeypatch):
     plateau = {"name": "ReduceLROnPlateau", "arguments": {"monitor": "loss", "min_delta": 1.0, "patience": 1}}
     kept = {"name": "ModelCheckpoint", "arguments": {"filepath": "at-{epoch}.keras", "monitor": "loss"}}
-    own = {"build": f"{NETS}:build_norms"}
+    own = {"build": f"{CALLBACKS}:build_norms"}
     card = write_card(tmp_path, data=HELD, train={"callbacks": [plateau, kept, own]})
     fit_twice(card, tmp_path, monkeypatch, 10)
     names = sorted(path.name for path in (tmp_path / "run" / "callbacks").iterdir())
@@ -60,7 +60,7 @@ def test_plateaus_and_own_callbacks_keep_their_state(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_callbacks_that_are_told_of_each_step_cost_it_and_cannot_be_resumed_without_a_state(tmp_path, monkeypatch):
     card = write_card(
-        tmp_path, data=HELD, train={"callbacks": [{"build": f"{NETS}:build_printer"}], "steps_per_call": "auto"}
+        tmp_path, data=HELD, train={"callbacks": [{"build": f"{CALLBACKS}:build_printer"}], "steps_per_call": "auto"}
     )
     said = run("fit", card, "-o", tmp_path / "run")
     assert "Printer: told of each step, so a call takes one: " in said
@@ -149,6 +149,6 @@ def test_whose_weights_a_model_has_is_told_as_keras_gives_them_back(tmp_path, be
 
 
 def test_what_callbacks_add_to_the_logs_is_in_the_history(tmp_path):
-    card = write_card(tmp_path, data=HELD, train={"callbacks": [{"build": f"{NETS}:build_adding"}]})
+    card = write_card(tmp_path, data=HELD, train={"callbacks": [{"build": f"{CALLBACKS}:build_adding"}]})
     assert fit(card, tmp_path / "run")["last"]["epochs_so_far"] == 3
     np.testing.assert_array_equal(tfperf.load(tmp_path / "run").to_pandas()["second"], [np.nan, 5, np.nan, np.nan])

@@ -23,7 +23,6 @@ from tfperf.workloads.keras.card import EpochSchedule, KerasCard, LoopEngine
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import make_model
 from tfperf.workloads.keras.page import draw_curves, render_report
-from tfperf.workloads.keras.refusals import refuse_backend
 from tfperf.workloads.keras.training import KerasTraining
 
 NETS = Path(nets.__file__)
@@ -185,19 +184,6 @@ def test_samples_are_counted_also_where_the_last_batch_is_shorter():
     training = prepare("build_linear", "load")
     counts = [training.call(steps) and training.samples_timed for steps in (4, 1, 5)]
     assert counts == [64, 70, 140]
-
-
-def test_another_backend_in_keras_own_file_is_refused_before_keras_is_loaded(tmp_path, monkeypatch):
-    monkeypatch.delenv("KERAS_BACKEND", raising=False)
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-    for text in ("{", "[]", '{"backend": "tensorflow"}'):
-        (tmp_path / "keras.json").write_text(text)
-        refuse_backend()
-    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
-    with pytest.raises(CardError, match=r"keras\.json: backend is jax; must be tensorflow: set KERAS_BACKEND"):
-        refuse_backend()
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    refuse_backend()
 
 
 def test_texts_are_never_given_to_xla_which_would_end_the_process():

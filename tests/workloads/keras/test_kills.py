@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.keras.running import NETS, write_card
+from tests.workloads.keras.running import CALLBACKS, NETS, PICTURES, write_card
 
 ROOT = Path(__file__).parents[3]
 KINDS = {
-    "augmentation in the model": ("build_augmented", {"build": f"{NETS}:load_squares", "batch": 16, "validation": 0.2}),
+    "augmentation in the model": (
+        f"{PICTURES}:build_augmented", {"build": f"{PICTURES}:load_squares", "batch": 16, "validation": 0.2},
+    ),
     "stateless seeds in a parallel map": (
         "build_linear", {"build": f"{NETS}:stream", "arguments": {"kind": "stateless_shuffled"}},
     ),
@@ -53,7 +55,7 @@ def kill_in_write(fit, rng):
 @pytest.mark.parametrize("kind", KINDS)
 def test_ten_kills_change_no_bit(tmp_path, kind):
     model, data = KINDS[kind]
-    train = {"epochs": EPOCHS, "checkpoint_every": 4, "callbacks": [{"build": f"{NETS}:build_slow"}]}
+    train = {"epochs": EPOCHS, "checkpoint_every": 4, "callbacks": [{"build": f"{CALLBACKS}:build_slow"}]}
     card, rng = write_card(tmp_path, model, data, train), random.Random(kind)
     whole, run = tmp_path / "whole", tmp_path / "run"
     process = start("fit", card, "-o", whole)

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tests.workloads.keras import nets
-from tests.workloads.keras.running import NETS, fit, fit_twice, run, write_card
+from tests.workloads.keras import nets, picture_nets
+from tests.workloads.keras.running import NETS, PICTURES, fit, fit_twice, run, write_card
 
 
 def write_tables(folder):
@@ -40,18 +40,18 @@ def write_images(folder):
             keras.utils.save_img(folder / name / f"{number}.png", image, scale=False)
 
 
-PICTURES = {"build": None, "folder": "images", "image_size": [8, 8], "batch": 8, "validation": 0.25}
+IMAGES = {"build": None, "folder": "images", "image_size": [8, 8], "batch": 8, "validation": 0.25}
 
 
 @pytest.mark.slow
 def test_a_fit_of_a_folder_of_images_is_resumed(tmp_path, monkeypatch):
     write_images(tmp_path / "images")
-    fit_twice(write_card(tmp_path, "build_pictures", PICTURES), tmp_path, monkeypatch, 7)
+    fit_twice(write_card(tmp_path, f"{PICTURES}:build_pictures", IMAGES), tmp_path, monkeypatch, 7)
 
 
 def test_a_folder_of_images_is_split_and_shuffled(tmp_path):
     write_images(tmp_path / "images")
-    card = write_card(tmp_path, "build_pictures", PICTURES)
+    card = write_card(tmp_path, f"{PICTURES}:build_pictures", IMAGES)
     whole = fit(card, tmp_path / "whole")
     assert whole["steps"] == 16 and whole["not_bit_exact"] == [] and whole["last"]["val_loss"] < 0.6
     (tmp_path / "images" / "dark" / "3.png").write_bytes(b"\x89PNG\r\n\x1a\n")
@@ -60,13 +60,13 @@ def test_a_folder_of_images_is_split_and_shuffled(tmp_path):
 
 
 def test_a_file_with_a_layer_of_ones_own_is_loaded_with_its_code_and_refused_without(tmp_path):
-    nets.build_doubled().save(tmp_path / "doubled.keras")
+    picture_nets.build_doubled().save(tmp_path / "doubled.keras")
     model = {"file": "doubled.keras"}
     said = run("fit", write_card(tmp_path), "-o", tmp_path / "no", "--set", "model={file: doubled.keras}", code=2)
     assert "classes of your own are named by custom_objects: file.py" in said
     card = write_card(tmp_path, data={"batch": 16})
     card.write_text(
-        card.read_text().replace(f"build: {NETS}:build_linear", f"file: doubled.keras\n  custom_objects: {NETS}")
+        card.read_text().replace(f"build: {NETS}:build_linear", f"file: doubled.keras\n  custom_objects: {PICTURES}")
     )
     assert fit(card, tmp_path / "run")["steps"] == 20
     assert model["file"] in run("check", card)

@@ -10,7 +10,6 @@ from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tests.train.problems import make_ensemble, make_problem
 from tfperf.data.cache import VARIABLE
-from tfperf.errors import CardError
 from tfperf.train import choice_cache
 from tfperf.train import choosing as module
 from tfperf.train.choices import CandidateTiming, Choices
@@ -294,10 +293,3 @@ def test_child_answers_with_choices(tmp_path, counted, monkeypatch):
     path = make_card(tmp_path, replicas=1, steps=20)
     found = cores.measure_cores(path, load_card(path).engine, 2, ["engine.form=shared"])
     assert found is not None and found.cores == Cores(1, 1) and found.cores_tried[0][:2] == (1, 1)
-
-
-def test_tf32_needs_a_tolerance_to_be_watched(tmp_path):
-    card = make_card(tmp_path)
-    with pytest.raises(CardError, match=r"engine\.tf32: got true; needs a tolerance above 0"):
-        load_card(card, ["engine.tf32=true"])
-    assert load_card(card, ["engine.tf32=true", "engine.tolerance=1e-3"]).engine.tf32

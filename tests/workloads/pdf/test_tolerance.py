@@ -7,12 +7,14 @@ import pytest
 import tensorflow as tf
 
 from tests import reference
+from tests.make_pack import make_card
 from tests.train.problems import checkpoints_in, make_ensemble, make_losses, make_problem, reduced_to
-from tfperf.errors import Interrupted, ToleranceError
+from tfperf.errors import CardError, Interrupted, ToleranceError
 from tfperf.signals import Signals
 from tfperf.train.retirement import Retirement
 from tfperf.train.shards import StackLayout
 from tfperf.train.trainer import Trainer
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.evaluate import evaluate_pdf
 from tfperf.workloads.pdf.forms import Chi2Form
 from tfperf.workloads.pdf.operators.loss_constants import build_linear_basis
@@ -216,3 +218,10 @@ def test_stopped_replicas_are_left_out(raised):
     check.check_ensemble(raised.ensemble, losses)
     raised.ensemble.use(form)
     assert check.found[1][2] == pytest.approx(0.01 * want[1, 2] / max(1, want[1, 2]), rel=1e-3)
+
+
+def test_tf32_needs_a_tolerance_to_be_watched(tmp_path):
+    card = make_card(tmp_path)
+    with pytest.raises(CardError, match=r"engine\.tf32: got true; needs a tolerance above 0"):
+        load_card(card, ["engine.tf32=true"])
+    assert load_card(card, ["engine.tf32=true", "engine.tolerance=1e-3"]).engine.tf32

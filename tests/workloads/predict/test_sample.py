@@ -11,7 +11,6 @@ from tests.infer.programs import make_preparer, make_worker
 from tests.workloads.predict.test_predict import make_files, run
 from tfperf.infer.dispatch_records import Slot
 from tfperf.infer.micro_batches import BatchRule
-from tfperf.measure.confidence import ConfidenceInterval
 from tfperf.report import sample_page
 from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.predict import sample_plan, sample_report, sampling
@@ -27,7 +26,6 @@ from tfperf.workloads.predict.sample_plan import (
 from tfperf.workloads.predict.sample_report import (
     choose_batch,
     estimate_rate_of_parts,
-    estimate_seconds,
     summarise_sample,
 )
 
@@ -294,9 +292,3 @@ def test_batches_are_chosen_by_all_replicates():
     rows = make_rows("batch", rules, [(10, 10), (9, 12)])
     assert choose_batch(rows) == BatchRule(records=1)
     assert SampleTask("batch", rules[0], 1).words == "batches of single records, replicate 2"
-
-
-def test_an_interval_has_at_least_what_no_sample_sees():
-    found = estimate_seconds(ConfidenceInterval(100.0, 100.0, 100.0), 1000)
-    assert found.value == 10.0 and found.low == pytest.approx(10 * np.exp(-0.04))
-    assert estimate_seconds(ConfidenceInterval(100.0), 1000).low is None
