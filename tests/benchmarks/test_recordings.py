@@ -3,13 +3,14 @@
 They are made by `python -m benchmarks.diagnosis.recordings tests/benchmarks/recordings`.
 """
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.diagnosis.child import read
 from benchmarks.diagnosis.program import PROGRAMS
-from benchmarks.diagnosis.recordings import extract_recording, list_recorded
+from benchmarks.diagnosis.recordings import extract_recording, hide_folders, list_recorded
 from benchmarks.diagnosis.score import is_planted
 
 FOLDER = Path(__file__).parent / "recordings"
@@ -29,3 +30,10 @@ def test_the_planted_cause_is_first_and_the_twin_is_not_accused_of_it(tmp_path, 
     assert not any(is_planted(one, program) for one in said[False]["findings"]), said[False]["findings"]
     for one in said.values():
         assert sum(finding["gain_ms"] for finding in one["findings"]) <= one["period_ms"] * (1 + 1e-9)
+
+
+def test_recordings_tell_no_folders_of_the_machine():
+    mine = f"{sys.prefix}/lib/ops.py {FOLDER}".encode()
+    hidden = hide_folders(mine)
+    assert len(hidden) == len(mine) and sys.prefix.encode() not in hidden and bytes(FOLDER) not in hidden
+    assert b"/lib/ops.py" in hidden and hidden.endswith(b"/tests/benchmarks/recordings")

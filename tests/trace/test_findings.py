@@ -105,6 +105,7 @@ def test_a_datasets_iterator_that_is_made_is_an_epochs_begin(tmp_path):
     main = [("dense/MatMul:MatMul", 100 * i, 50) for i in range(4)]
     (one,) = find(tmp_path, python, main, "keras")
     assert one.rule == "epoch" and one.gain_ms == pytest.approx(0.03) and "steps_per_epoch" in one.change
+    assert one.what.startswith("a pass over the data ends and another begins")
 
 
 def test_copies_of_devices_at_the_same_time_are_not_added_up(tmp_path):
@@ -143,6 +144,15 @@ def test_what_traces_again_is_told_with_its_cause_and_never_as_calls(tmp_path):
     (one,) = find(tmp_path, python, main, "loop", notes)
     assert one.rule == "retracing" and "new shape of x: (3,), was (2,)" in one.what
     assert one.gain_ms == pytest.approx(0.06)
+
+
+def test_what_is_traced_without_a_name_is_told_without_a_count(tmp_path):
+    """As the functions of a pipeline that a step makes."""
+    python: list[Any] = [("train", 100 * i, 90, MARK) for i in range(4)]
+    python += [("tf.function-graph_building", 100 * i + 10, 40) for i in range(4)]
+    main = [("dense/MatMul:MatMul", 100 * i + 50, 40) for i in range(4)]
+    (one,) = [one for one in find(tmp_path, python, main, "loop") if one.rule == "retracing"]
+    assert one.what.endswith("does not tell which") and one.ms == pytest.approx(0.04)
 
 
 def test_eager_steps_are_told_and_their_lines_are_not(tmp_path):

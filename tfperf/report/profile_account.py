@@ -13,7 +13,7 @@ WORDS: Mapping[Cause, str] = {
     "callback": "a callback runs", "validation": "validation", "work": "operations run",
     "eager_work": "operations that Python starts run",
     "py_function": "a Python function in a step", "conversion": "arguments are made tensors of",
-    "input": "steps wait for input", "epoch": "an epoch ends, another begins",
+    "input": "steps wait for input", "epoch": "a pass over the data ends, another begins",
     "dispatch": "a call is started or ended", "between": "in a call, between operations",
     "eager": "Python starts operations", "python": "Python code", "unexplained": "unexplained",
 }  # fmt: skip

@@ -60,7 +60,7 @@ def list_host_rows(events: Events, claims: Claims, steps: Steps) -> tuple[HostRo
         ("waits for input", _list_named(events, find_rows(events, INPUT_WAIT))),
         ("callbacks", _list_details(events, CALLBACK)),
         ("validation", _list_known(claims.find("validation"), "validation")),
-        ("ends of epochs", _list_known(claims.find("epoch"), "an epoch ends, another begins")),
+        ("ends of epochs", _list_known(claims.find("epoch"), "a pass over the data ends, another begins")),
         ("checkpoints", _list_saves(events)), ("garbage collection", _list_details(events, GARBAGE)),
     )  # fmt: skip
     rows = [_make_row(TRAINING, title, pieces, span) for title, pieces in sorts]

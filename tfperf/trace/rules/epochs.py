@@ -1,4 +1,4 @@
-"""What it takes to end an epoch and begin the next."""
+"""What it takes to end a pass over the data and begin the next: an epoch, or `predict` of each step."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     """Where epochs are so long that it does not matter, all of it is given back."""
     ms, epochs = found.account.sum("epoch"), found.account.epochs
     often = f", {epochs} times in {found.account.steps} steps" if epochs else ""
-    yield Cost(f"an epoch ends and another begins{often}", ms, ms)
+    yield Cost(f"a pass over the data ends and another begins{often}", ms, ms)
 
 
 RULE = Rule(
@@ -21,7 +21,8 @@ RULE = Rule(
     {
         "engine": "raise train.steps_per_call", "card": "let an epoch have more steps (train.steps_per_epoch)",
         "keras": "let an epoch have more steps: repeat() the dataset and give steps_per_epoch",
-        "loop": "make the dataset's iterator once: repeat() it and take steps by number",
+        "loop": "make the dataset's iterator once: repeat() it and take steps by number; call model(x) in place of "
+                "model.predict(x)",
         "jax": "make the iterator once, and take steps by number",
     },
     before="model.fit(data, epochs=1000)  # of 8 batches each",

@@ -14,11 +14,14 @@ def find(found: "Attribution") -> Iterator[Cost]:
     ms = found.account.sum("compilation")
     traces = [entry for entry in found.ledger if entry.kind == "trace"]
     kinds = traces or [entry for entry in found.ledger if entry.kind == "compilation"]
+    if not kinds:
+        yield Cost("functions are traced or compiled while steps go on; the profile does not tell which", ms, ms)
+        return
     causes = dict.fromkeys(entry.cause for entry in kinds)
-    names = ", ".join(dict.fromkeys(entry.function for entry in kinds)) or "functions"
+    names = ", ".join(dict.fromkeys(entry.function for entry in kinds))
     verb = "traced" if traces else "compiled"
-    why = f": {'; '.join(list(causes)[:2])}" if causes else ""
-    yield Cost(f"{names}: {verb} anew {len(kinds)} times in {found.account.steps} steps{why}", ms, ms)
+    why = "; ".join(list(causes)[:2])
+    yield Cost(f"{names}: {verb} anew {len(kinds)} times in {found.account.steps} steps: {why}", ms, ms)
 
 
 SHAPES = "keep shapes, dtypes and Python arguments the same from step to step"
