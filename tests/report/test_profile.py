@@ -112,7 +112,8 @@ def test_chromes_trace_has_each_operation_at_its_time(folder, found):
     assert {e["name"] for e in causes} == {
         WORDS[cause] for cause in ("work", "between", "dispatch", "callback", "unexplained")
     }
-    assert [e["ts"] for e in steps] == [0, 50, 200, 250] and len(operations) == 8
+    assert [(e["name"], e["ts"]) for e in steps] == [("step 1", 0), ("step 2", 50), ("step 3", 200), ("step 4", 250)]
+    assert len(operations) == 8
     first = min(operations, key=lambda e: e["ts"])
     assert (first["ts"], first["dur"], first["cat"]) == (0, 30, "forward")
     names = {e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"}

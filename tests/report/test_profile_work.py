@@ -156,7 +156,8 @@ def test_a_processor_in_use_is_not_measured(tmp_path, monkeypatch):
         return f"cpu  {used} 0 0 {idle} 0 0 0 0 0 0\n"
 
     monkeypatch.setattr(ceilings, "USAGE", SimpleNamespace(read_text=lambda encoding: tell()))
-    with pytest.raises(RuntimeError, match="other programs use 90% of the processor"):
-        ceilings.measure_idle(1, "float32")
+    monkeypatch.setenv("TFPERF_CACHE", str(tmp_path / "cache"))
+    (line,) = describe_ceilings(make_profile_record(read(tmp_path, [NEAR])))
+    assert line.startswith("ceilings of CPU: n/a: other programs use 90% of the processor")
     monkeypatch.setattr(ceilings, "USAGE", tmp_path / "nothing")
     assert ceilings.measure_usage() == 0

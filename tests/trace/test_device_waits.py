@@ -74,6 +74,13 @@ def test_kernels_of_a_collective_wait_for_the_last_to_arrive(tmp_path):
     assert get_ms(waits, "work") == pytest.approx([0.35, 0.7])
 
 
+def test_where_devices_wait_equally_long_none_is_last(tmp_path):
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
+    work = [("sgemm", 0, 500, {"tf_op": "dense/MatMul:MatMul"}), (name, 500, 200)]
+    (waits,) = read(tmp_path, {}, planes={f"/device:GPU:{i}": work for i in range(2)}).device_waits
+    assert [one.last for one in waits.devices] == [0, 0] and waits.straggler is None
+
+
 def test_collectives_of_a_processor_are_matched_by_key(tmp_path):
     """Two at once; of each the numbers of names are in the order of devices."""
     key = [{"instance_key": i} for i in (7, 8)]

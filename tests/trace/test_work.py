@@ -166,6 +166,21 @@ def test_a_gpu_has_the_ceilings_of_its_plane():
     assert read_limits(space) == {"GPU:0": DeviceLimits(60e3, 4.8e3, sheet=True)}
 
 
+def test_gpus_of_several_hosts_have_each_its_own_ceilings(tmp_path):
+    for number, host in enumerate("ab", 1):
+        lines = {"p": us(("train", 0, 100, {"step_num": 0}))}
+        stream = {"s": us(("sgemm", 0, 50, {"tf_op": "dense/MatMul:MatMul"}))}
+        path = write(tmp_path / f"{host}.xplane.pb", {"/host:CPU": lines, "/device:GPU:0": stream})
+        space = load_xplane_proto().XSpace.FromString(path.read_bytes())
+        plane = space.planes[1]
+        plane.stat_metadata[99].id, plane.stat_metadata[99].name = 99, "memory_bandwidth"
+        plane.stats.add(metadata_id=99, double_value=number * 1e12)
+        path.write_bytes(space.SerializeToString())
+    found = read_attribution(tmp_path)
+    assert {name: one.memory_gb_s for name, one in found.limits.items()} == {"a GPU:0": 1e3, "b GPU:0": 2e3}
+    assert {cost.device for cost in found.costs} == set(found.limits)
+
+
 def test_operations_of_a_profile_have_the_work_that_is_noted(tmp_path):
     """Whatever calls their function, and whatever kernel runs them; overlapping events count once as time."""
     main = [("StatefulPartitionedCall/while/body/_7/dense/Relu:_FusedMatMul", 100 * i, 40) for i in range(2)]
