@@ -6,11 +6,10 @@ from pathlib import Path
 import yaml
 from click.testing import CliRunner
 
-from tests.workloads.keras import nets, own_callbacks, picture_nets
 from tfperf.cli import main
 from tfperf.workloads.keras.training import KerasTraining
 
-NETS, CALLBACKS, PICTURES = (Path(one.__file__) for one in (nets, own_callbacks, picture_nets))
+NETS, CALLBACKS, PICTURES = (Path(__file__).parent / f"{name}.py" for name in ("nets", "own_callbacks", "picture_nets"))
 
 
 def write_card(folder, model="build_linear", data=None, train=None, engine=None, **more):
