@@ -10,6 +10,15 @@ SAMPLE, GARBAGE, CALLBACK = (f"{PREFIX}{name}:" for name in ("at", "garbage", "c
 
 
 @contextmanager
+def mark_range(name: str) -> Iterator[None]:
+    """A trace range of that name, by which a profile knows what the host does meanwhile: epoch, validation."""
+    import tensorflow as tf
+
+    with tf.profiler.experimental.Trace(f"{PREFIX}{name}"):
+        yield
+
+
+@contextmanager
 def phase(name: str) -> Iterator[None]:
     """Operations made inside belong to a phase of this name: a name scope for graphs and XLA, a trace range for eager.
 
@@ -23,5 +32,5 @@ def phase(name: str) -> Iterator[None]:
     """
     import tensorflow as tf
 
-    with tf.profiler.experimental.Trace(f"{PREFIX}{name}"), tf.name_scope(f"{PREFIX}{name}"):
+    with mark_range(name), tf.name_scope(f"{PREFIX}{name}"):
         yield

@@ -98,6 +98,32 @@ def test_what_happens_once_an_epoch_is_counted_as_in_a_long_training(tmp_path):
         assert 1e3 * found.account.sum("epoch") == pytest.approx(want)  # from 50 on, where the last call ended
 
 
+def test_an_epoch_that_ends_within_a_call_takes_no_time_of_the_steps_before_it(tmp_path):
+    """A call has two functions: steps, then validation; the range of the epoch's end is around the second alone."""
+    call = {"tf_function_call": "notTraced-nonXla"}
+    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(3)]
+    for i in range(3):
+        python += [("take", 100 * i, 40, call), ("tfperf.epoch", 100 * i + 50, 40),
+                   ("tfperf.validation", 100 * i + 55, 25), ("tfperf.epoch_start", 100 * i + 95, 5)]  # fmt: skip
+    main = [("a/A:MatMul", 100 * i + 10, 20) for i in range(3)]
+    found = read(tmp_path, python=us(*python), main=us(*main))
+    times = get_us(found)
+    # 10 before the operation and 10 after it are the call's; 40 of the range, 25 of them validation; 5 before the next
+    assert (times["dispatch"], times["validation"], times["epoch"]) == (20, 25, 20)
+    assert found.account.epochs == 2
+
+
+def test_steps_of_a_call_that_cannot_be_told_apart_share_its_time(tmp_path):
+    """Two steps in a loop, an epoch's end, and the last one by another function."""
+    python: list[Any] = [("train", 100 * i, 90, MARK) for i in range(2)]
+    main = [("while/body/a/A:MatMul", 100 * i + at, 20) for i in range(2) for at in (0, 20)]
+    main += [("a/A:MatMul", 100 * i + 60, 20) for i in range(2)]
+    found = read(tmp_path, replace(NOTES, turns=3), python=us(*python), main=us(*main))
+    assert len(found.steps) == 6 and found.account.steps == 3
+    assert (1e3 * found.steps).round(1).tolist() == [26.7, 26.7, 26.7] * 2
+    assert 1e3 * found.account.period_ms == pytest.approx(100 / 3)
+
+
 def test_what_recording_costs_comes_off_where_the_host_is_recorded(tmp_path):
     """By 10 us an event of the training's thread at most, and 70 %: three events in 20 us of dispatch."""
     call = {"tf_function_call": "notTraced-nonXla"}

@@ -51,6 +51,10 @@ def test_calls_are_no_longer_than_epochs(tmp_path):
     (one,) = find(tmp_path, python, main, "keras", {"calls_per_epoch": 4})
     assert one.gain_ms == one.bound_ms == pytest.approx(0.04 * 3 / 4)
     assert find(tmp_path, python, main, "keras", {"calls_per_epoch": 1}) == []
+    usual = {"turns": 1, "usual_turns": 2, "calls_per_epoch": 8.0}  # of the recorded calls, which have one step each
+    (one,) = find(tmp_path, python, main, "card", usual)
+    assert one.gain_ms == one.bound_ms == pytest.approx(0.02 * 3 / 4)
+    assert find(tmp_path, python, main, "card", usual | {"calls_per_epoch": 1.5}) == []
 
 
 def test_a_step_without_waste_has_no_findings(tmp_path):

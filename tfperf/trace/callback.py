@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfperf.errors import TraceError
 from tfperf.scopes import PREFIX
 from tfperf.trace.capture import Capture, parse_folder
-from tfperf.trace.hooks import Hooks
+from tfperf.trace.hooks import Hooks, list_other_callbacks
 
 LOSSES = ("compile_loss", "loss", "compile_metrics", "metrics")  # scopes that Keras gives losses and metrics
 ORIGINAL = "_tfperf_original"
@@ -65,7 +65,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         if steps := (self.params or {}).get("steps"):  # None: an epoch's end is not known
             self.capture.calls_per_epoch = -(-int(steps) // self.capture.turns)
         self._mark()
-        ProfileCallback.hooks = Hooks(self, self._end)
+        ProfileCallback.hooks = Hooks(list_other_callbacks(self), self._end)
 
     @staticmethod
     def _end() -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from tfperf.errors import StorageError, TraceError, UserError
 from tfperf.measure.environment import count_cores, read_cpu_model
@@ -61,7 +61,7 @@ class Capture:
     usual_turns: int | None = None
     program: ProgramKind = "loop"
     series: str = ""  # the `group` of Notes
-    calls_per_epoch: int | None = None
+    calls_per_epoch: float | None = None
     read_utilisation: Callable[[], tuple[float | None, ...]] = tuple  # of each GPU, by its driver
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     begins: list[float] = field(default_factory=list)  # when each began, seconds
@@ -74,6 +74,7 @@ class Capture:
     _seen: SignatureCounts = field(default_factory=dict)
     _utilisation: tuple[float | None, ...] = ()  # when the recording ended
     _notes: Notes | None = None  # as they were written
+    active: ClassVar[bool] = False  # whether any is being recorded
 
     def __post_init__(self) -> None:
         """Raises: UserError with all that is out of its range."""
@@ -118,7 +119,8 @@ class Capture:
             raise TraceError("another profile is being recorded in this process; only one can be at a time") from None
         except OSError as error:
             raise TraceError(f"{self.logdir}: {error.strerror}") from None
-        self.recording, self._watch, self._rescue = True, HostWatch(), Rescue(self._save)
+        self.recording = Capture.active = True
+        self._watch, self._rescue = HostWatch(), Rescue(self._save)
         self._watch.start()
         self._rescue.start()
 
@@ -159,7 +161,7 @@ class Capture:
 
         if not self.recording:
             return
-        self.recording, self.done = False, True
+        self.recording, self.done, Capture.active = False, True, False
         self._utilisation = self.read_utilisation()
         if self._watch is not None and self._rescue is not None:
             self._watch.stop()

@@ -158,13 +158,17 @@ class Claims:
         return merge_events(self.events, find_compilations(self.events)).add(tracing)
 
     def _find_epochs(self) -> Intervals:
-        """From the last call of an epoch to the first of the next, and where a dataset's iterator is made."""
+        """From the last call of an epoch to the first of the next, and where a dataset's iterator is made.
+
+        Where a call holds the end of an epoch, from the range that tells of it.
+        """
         rows = self._find_ranges("epoch")
         begin, end = self.events.begin[rows], self.events.end[rows]
         before = np.searchsorted(self.steps.call_end, begin, "right") - 1
-        begin = np.where(before >= 0, self.steps.call_end[np.maximum(before, 0)], begin)
+        between = (before >= 0) & (np.searchsorted(self.steps.call_begin, begin, "right") - 1 == before)
+        begin = np.where(between, self.steps.call_end[np.maximum(before, 0)], begin)
         made = self._match(SET_UP) & self.main
-        return merge_intervals(begin, end).add(merge_events(self.events, made))
+        return merge_intervals(begin, end).add(merge_events(self.events, made)).add(self._merge_ranges("epoch_start"))
 
     def _find_dispatch(self) -> Intervals:
         """In calls of functions: up to the first operation, and after the last."""

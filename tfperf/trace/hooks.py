@@ -1,7 +1,8 @@
-"""Trace ranges around what the other callbacks of a Keras `fit` do."""
+"""Trace ranges around what callbacks of a Keras training do."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -16,19 +17,17 @@ HOOKS = (
 
 
 class Hooks:
-    """The hooks of other callbacks while ranges are around them; `restore` takes those away.
+    """The hooks of callbacks while ranges are around them; `restore` takes those away.
 
     on_error: called where one of them raises, which ends the training.
     """
 
-    def __init__(self, mine: keras.callbacks.Callback, on_error: Callable[[], None]) -> None:
+    def __init__(self, callbacks: Iterable[keras.callbacks.Callback], on_error: Callable[[], None]) -> None:
         self.replaced: list[tuple[Any, str, Any]] = []
-        for other in _list_other_callbacks(mine):
-            for name in filter(lambda hook: _is_overridden(other, hook), HOOKS):
-                self.replaced.append((other, name, vars(other).get(name)))
-                setattr(
-                    other, name, _wrap_hook(getattr(other, name), f"{CALLBACK}{type(other).__name__}.{name}", on_error)
-                )
+        for one in callbacks:
+            for name in filter(lambda hook: _is_overridden(one, hook), HOOKS):
+                self.replaced.append((one, name, vars(one).get(name)))
+                setattr(one, name, _wrap_hook(getattr(one, name), f"{CALLBACK}{type(one).__name__}.{name}", on_error))
 
     def restore(self) -> None:
         """Give the callbacks their own hooks back."""
@@ -40,7 +39,17 @@ class Hooks:
         self.replaced.clear()
 
 
-def _list_other_callbacks(mine: keras.callbacks.Callback) -> Iterator[keras.callbacks.Callback]:
+@contextmanager
+def mark_hooks(callbacks: Iterable[keras.callbacks.Callback]) -> Iterator[None]:
+    """Have ranges around the hooks of callbacks, which have their own again afterwards."""
+    hooks = Hooks(callbacks, lambda: None)
+    try:
+        yield
+    finally:
+        hooks.restore()
+
+
+def list_other_callbacks(mine: keras.callbacks.Callback) -> Iterator[keras.callbacks.Callback]:
     """The callbacks in the same list of a `fit`; Keras gives no way to it but by looking for the list."""
     seen = {id(mine)}
     for one in gc.get_objects():

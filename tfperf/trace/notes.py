@@ -61,7 +61,7 @@ class Notes:
     group: str = ""  # the same for captures of one program one after the other
     calls: int | None = None  # marks that were set
     wanted: int | None = None  # calls that were to be recorded
-    calls_per_epoch: Number | None = None
+    calls_per_epoch: Annotated[float, Field(gt=0)] | None = None  # less than one where calls go over several
     recorded_ms: float | None = None  # from call to call, median
     unrecorded_ms: float | None = None
     traces: tuple[FunctionTrace, ...] = ()

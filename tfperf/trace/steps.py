@@ -112,11 +112,13 @@ def _find_turns(
 
     Most operations of a training loop run once a turn: the number of events of a kind in which most time is spent is
     that of the turns. A turn begins with the kind that comes first. Other loops, of a layer over time for one, change
-    no weights.
+    no weights. Of a number of turns that is known but not seen, as where a call goes on with another function, each
+    takes the same share.
     """
     begins, ends = events.begin[inside], events.end[inside]
     kind, looped, typical = kinds.kind[inside], kinds.looped[inside], kinds.typical[inside]
-    whole = begins[:1], int(ends.max())
+    count = turns or 1
+    whole = begins[0] + (ends.max() - begins[0]) * np.arange(count) // count, int(ends.max())
     if turns == 1 or not looped.any():
         return whole
     numbers, first, where, counts = np.unique(kind[looped], return_index=True, return_inverse=True, return_counts=True)

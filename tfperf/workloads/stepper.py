@@ -62,7 +62,13 @@ def take_steps(stepper: Stepper, steps: int) -> None:
 
 
 def record_steps(
-    card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, show: ShowCount, program: ProgramKind = "card"
+    card: AnyCard,
+    stepper: Stepper,
+    logdir: Path,
+    repeat: int,
+    show: ShowCount,
+    program: ProgramKind = "card",
+    steps_per_epoch: int | None = None,
 ) -> Recording:
     """Record the card's window of a stepper's steps with TensorFlow's profiler, `repeat` times.
 
@@ -84,6 +90,7 @@ def record_steps(
             configure_capture(recording, stepper.optimizers, stepper.loops, program)
             recording.turns, recording.usual_turns = per_call, stepper.steps_per_call
             recording.series = series
+            recording.calls_per_epoch = steps_per_epoch and steps_per_epoch / per_call
             for call in range(skipped + recording.calls + spare):
                 with recording.step(call):
                     take_steps(stepper, per_call)

@@ -117,7 +117,13 @@ class Workload(ABC, Generic[C]):
         if naive:
             raise CardError(f"--naive: workload {self.name} has no other form of its training; leave it out")
         show(0, repeat, "builds the training")
-        return record_steps(card, self.build_stepper(card), logdir, repeat, show)
+        stepper = self.build_stepper(card)
+        length = self.get_epoch_length(stepper)
+        return record_steps(card, stepper, logdir, repeat, show, steps_per_epoch=length)
+
+    def get_epoch_length(self, stepper: Any) -> int | None:
+        """Steps of an epoch of what `build_stepper` gave; None: it has no epochs, or their length is not known."""
+        return None
 
     def refuse_study(self, card: C, verb: str) -> None:
         """CardError for a card whose steps a verb cannot look at, before any work is begun."""

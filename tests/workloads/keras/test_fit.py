@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import tfperf
 from tests.workloads.keras import nets
+from tests.workloads.keras.running import CALLBACKS, NETS
 from tfperf.cli import main
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import CardError
@@ -25,7 +26,6 @@ from tfperf.workloads.keras.models import make_model
 from tfperf.workloads.keras.page import draw_curves, render_report
 from tfperf.workloads.keras.training import KerasTraining
 
-NETS = Path(nets.__file__)
 CARD = """
 workload: keras
 seed: 3
@@ -288,6 +288,13 @@ def test_another_version_of_the_users_file_is_refused_at_a_resume(write_card, tm
 
 
 def test_steps_are_profiled_and_swept(write_card, tmp_path):
-    run("profile", write_card(), "--repeat", 1, "-o", tmp_path / "profile", "--set", "profile={steps: 6, skip: 3}",
-        "--set", "train.epochs=50", "--set", "train.steps_per_call=3")  # fmt: skip
-    assert json.loads((tmp_path / "profile" / "report.json").read_text())["steps"] == 6
+    run("profile", write_card(), "--repeat", 1, "-o", tmp_path / "profile", "--set", "profile={steps: 24, skip: 3}",
+        "--set", "train.epochs=50", "--set", "train.steps_per_call=3",
+        "--set", f"train.callbacks=[{{build: {CALLBACKS}:build_norms}}]")  # fmt: skip
+    report = json.loads((tmp_path / "profile" / "report.json").read_text())
+    account = report["account"]
+    assert report["steps"] == 24
+    told = [(one["cause"], one["name"]) for one in account["charges"]]
+    assert ("validation", "") in told and ("callback", "Norms.on_epoch_end") in told
+    # 53 of 70 samples train, in four steps
+    assert account["expected_epochs"] == account["steps"] / 4 and abs(account["epochs"] - account["steps"] / 4) < 1

@@ -19,9 +19,9 @@ def find(found: "Attribution") -> Iterator[Cost]:
 
     None is longer than an epoch.
     """
-    epoch = found.notes.calls_per_epoch
+    epoch = _count_calls_of_epoch(found)
     longer = min(LONGER, epoch or LONGER)
-    if is_eager(found) or longer == 1:
+    if is_eager(found) or longer <= 1:
         return
     mine = [one for cause in CAUSES for one in found.account.list(cause)]
     ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.endswith(OF_LIBRARY))
@@ -32,6 +32,14 @@ def find(found: "Attribution") -> Iterator[Cost]:
         f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / longer),
         None if epoch is None else ms * (1 - 1 / epoch),
     )  # fmt: skip
+
+
+def _count_calls_of_epoch(found: "Attribution") -> float | None:
+    """Calls as long as the training's usual ones; None: not known."""
+    notes = found.notes
+    if notes.calls_per_epoch is None:
+        return None
+    return notes.calls_per_epoch * ((notes.turns or 1) / notes.usual_turns if notes.usual_turns else 1.0)
 
 
 RULE = Rule(

@@ -14,6 +14,8 @@ from tfperf.errors import CardError, RunDirectoryError, UserCodeError, UserError
 from tfperf.results.files import make_folder
 from tfperf.sources.code import CodeReference, call_function, describe_misuse
 from tfperf.sources.user_errors import run_user_code
+from tfperf.trace.capture import Capture
+from tfperf.trace.hooks import mark_hooks
 from tfperf.workloads.keras.callback_state import can_keep_state, get_state, prepare_resume, set_state
 from tfperf.workloads.keras.card import CallbackSource
 from tfperf.workloads.keras.loops import Logs
@@ -71,7 +73,8 @@ class CallbackRunner:
     def call_hook(self, event: str, *arguments: Any) -> None:
         """Call `on_<event>` of each. Raises: UserCodeError for what one of them raises."""
         if self.callbacks:
-            self._run(lambda: getattr(self._list, f"on_{event}")(*arguments), f"on_{event}")
+            with mark_hooks(self.callbacks if Capture.active else ()):
+                self._run(lambda: getattr(self._list, f"on_{event}")(*arguments), f"on_{event}")
 
     def _run(self, call: Callable[[], Any], hook: str) -> None:
         """Call all of them. Raises: UserCodeError, which names the one that fails."""

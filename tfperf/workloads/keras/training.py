@@ -12,6 +12,7 @@ import numpy as np
 from tfperf.arrays import ArraysByName
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.errors import UserError
+from tfperf.scopes import mark_range
 from tfperf.sources.code import CodeReference
 from tfperf.sources.samples import Samples
 from tfperf.sources.user_errors import run_user_code
@@ -137,7 +138,8 @@ class KerasTraining:
         total = 0
         while total < steps and not self.is_over:
             if not self.done:
-                self._begin_epoch()
+                with mark_range("epoch_start"):
+                    self._begin_epoch()
             length = self.feed.steps_per_epoch
             ends = [self.card.train.steps, None if length is None else self.step + length - self.done]
             asked = min([steps - total, *(end - self.step for end in ends if end is not None)])
@@ -145,7 +147,8 @@ class KerasTraining:
             total += count
             is_last = self.callbacks.wants_end or self.step == self.card.train.steps
             if self.done == length or count < asked or is_last:
-                self._end_epoch(is_last)
+                with mark_range("epoch"):
+                    self._end_epoch(is_last)
         return total
 
     def _take_steps(self, asked: int) -> int:
@@ -180,10 +183,9 @@ class KerasTraining:
     def _end_epoch(self, is_last: bool) -> None:
         logs, epoch = get_final_logs(self.model, dict(self.logs)), self.epoch
         if (validation := self.validation) is not None:
-            found = self._time(
-                "validation",
-                lambda: self._run_user_code(partial(validation.run, epoch), f"validation of epoch {epoch + 1}"),
-            )
+            call = partial(self._run_user_code, partial(validation.run, epoch), f"validation of epoch {epoch + 1}")
+            with mark_range("validation"):
+                found = self._time("validation", call)
             logs |= {f"val_{key}": value for key, value in found.items()}
         logs |= self._time("callbacks", lambda: self.callbacks.end_epoch(epoch, logs))
         named = {name_figure(key): value for key, value in logs.items()}

@@ -175,6 +175,10 @@ class KerasWorkload(Workload[KerasCard]):
                 training.steps_per_call = 1  # each step is a call
             return training, data
 
+    def get_epoch_length(self, stepper: "KerasTraining") -> int | None:
+        """As its data have them; of a stream known at an epoch's end alone."""
+        return stepper.feed.steps_per_epoch
+
     def measure_trial(self, card: KerasCard, request: Mapping[str, Any]) -> dict[str, Any]:
         """With what was chosen for the steps."""
         from tfperf.workloads.stepper import measure_steps
