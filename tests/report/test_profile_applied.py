@@ -13,10 +13,10 @@ UNTIMED = {"before_ms": None, "after_ms": None, "chance_ms": None, "left_out": [
 
 
 def test_both_times_and_the_gain_stand_beside_the_estimate():
-    lines = list_change_lines({"tried": [TRIED], "left": [], "card": "small_applied.yaml"})
+    lines = list_change_lines({"tried": [TRIED], "left": [], "card": "small_faster.yaml"})
     assert "train.steps_per_call: 16 in place of 1: 1.00 to 0.400 ms a step" in lines[0]
     assert "gains 0.6 ms (± 0.0200), 0.750 were estimated; wins beyond chance: kept" in lines[0]
-    assert "turn 2: 1 and 9 ms" in lines[1] and "small_applied.yaml" in lines[2]
+    assert "turn 2: 1 and 9 ms" in lines[1] and "small_faster.yaml" in lines[2]
 
 
 @pytest.mark.parametrize(

@@ -207,8 +207,8 @@ def apply(card_file, folder, source):
 def test_the_card_is_written_beside_the_report_and_the_given_one_stays(card_file, tmp_path):
     before = card_file.read_bytes()
     applied = apply(card_file, tmp_path / "out", ANSWER)
-    assert applied["card"] == "small_applied.yaml" and card_file.read_bytes() == before
-    written = tmp_path / "out" / "small_applied.yaml"
+    assert applied["card"] == "small_faster.yaml" and card_file.read_bytes() == before
+    written = tmp_path / "out" / "small_faster.yaml"
     card, now = to_tree(load_card(card_file)), to_tree(load_card(written))
     assert now["train"].pop("steps_per_call") == 16 and card["train"].pop("steps_per_call") == 1 and now == card
     assert "train.steps_per_call: 16, was 1" in written.read_text().splitlines()[1]
@@ -246,7 +246,7 @@ def test_the_verb_tells_it_in_the_terminal_the_record_and_the_page(card_file, tm
     assert result.exit_code == 0 and words in result.output.replace("\n", " ")
     applied = json.loads((out / "report.json").read_text())["applied"]
     assert applied["tried"][0]["predicted_ms"] == pytest.approx(0.04 * 15 / 16)
-    assert (out / "small_applied.yaml").exists() == gain == (applied["card"] is not None)
+    assert (out / "small_faster.yaml").exists() == gain == (applied["card"] is not None)
     assert words in (out / "report.html").read_text()
 
 
@@ -270,7 +270,7 @@ def test_steps_of_a_window_are_no_part_of_the_card_that_is_written(card_file, tm
     monkeypatch.setattr("tfperf.study.profile_apply.run_subprocess", lambda _, asked, __: trials.measure(asked["card"]))
     command = ["profile", str(card_file), "-o", str(out), "--apply", "--repeat", "2", "--steps", "30"]
     assert CliRunner().invoke(main, command).exit_code == 0
-    assert load_card(out / "small_applied.yaml").profile is None
+    assert load_card(out / "small_faster.yaml").profile is None
 
 
 @pytest.mark.slow
@@ -280,4 +280,4 @@ def test_longer_calls_of_a_small_model_win_indeed(card_file, tmp_path):
     assert result.exit_code == 0, result.output
     first = json.loads((out / "report.json").read_text())["applied"]["tried"][0]
     assert first["key"] == "train.steps_per_call" and first["outcome"] == "kept"
-    assert to_tree(load_card(out / "small_applied.yaml"))["train"]["steps_per_call"] == first["after"] > 1
+    assert to_tree(load_card(out / "small_faster.yaml"))["train"]["steps_per_call"] == first["after"] > 1

@@ -220,7 +220,7 @@ def profile(
     report, or to CARD_profile; the report of a run to profile/ in it. Each capture of a card is a process of its own;
     with --against CARD they take turns. With --against exit code 1 says that a step takes longer, by more than chance
     may do and than the limit. --apply measures the card with and without a change that leaves its results as they are,
-    in --repeat turns, and writes CARD_applied.yaml beside the report where it wins.
+    in --repeat turns, and writes CARD_faster.yaml beside the report where it wins.
     """
     from tfperf.console.screen import show
     from tfperf.report.profile import make_difference_table, make_profile_tables, read_profile

@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 
 def list_change_lines(applied: Record) -> list[str]:
     """What was tried, what is left, and where the card is."""
-    lines = [describe_change(one) for one in applied["tried"]]
+    lines = [_describe_change(one) for one in applied["tried"]]
     lines += [f"left out, far from the others: {turn}" for one in applied["tried"] for turn in one["left_out"]]
     lines += [f"not changed by the card: {one['what']}: {one['why']}" for one in applied["left"]]
     if applied["card"]:
@@ -34,7 +34,7 @@ def _explain_none(applied: Record) -> str:
     return "no finding is one that a key of the card can change" if applied["left"] else "there are no findings"
 
 
-def describe_change(one: Record) -> str:
+def _describe_change(one: Record) -> str:
     """A change that was tried, in a line: both times, the gain with its interval, the estimate, what became of it."""
     said = f"tried {one['key']}: {format_value(one['after'])} in place of {format_value(one['before'])}"
     if one["before_ms"] is None:

@@ -25,24 +25,18 @@ def write_applied_card(card: AnyCard, applied: Mapping[str, Any], folder: Path) 
     head = [
         f"{same} are those of the card itself, as compared in two passes; on the machine it was measured on, sooner:"
     ]
-    return write_changed_card(card, tree, [*head, *told], folder)
+    return write_changed_card(card, tree, [*head, *told], folder / f"{find_stem(card)}_applied.yaml")
 
 
-def write_changed_card(card: AnyCard, tree: Tree, told: Sequence[str], folder: Path) -> str:
-    """Write the changed tree of a card, below lines that say what is told of it; its name in the folder.
+def write_changed_card(card: AnyCard, tree: Tree, told: Sequence[str], path: Path) -> str:
+    """Write the changed tree of a card, below lines that say what is told of it; its name.
 
     All paths in it are absolute. Raises: StorageError.
     """
-    name = name_applied_card(card)
     text = "".join(f"# {' '.join(line.split())}\n" for line in told)
-    with write_atomically(folder / name) as temporary:
+    with write_atomically(path) as temporary:
         temporary.write_text(text + dump(tree), encoding="utf-8")
-    return name
-
-
-def name_applied_card(card: AnyCard) -> str:
-    """What the card with a change is called, in whatever folder."""
-    return f"{find_stem(card)}_applied.yaml"
+    return path.name
 
 
 def find_stem(card: AnyCard) -> str:

@@ -18,7 +18,6 @@ from pydantic import ValidationError
 
 from tfperf.errors import CardError, TrainingError, UserError
 from tfperf.report.profile_account import find_rule
-from tfperf.report.profile_applied import describe_change
 from tfperf.report.profile_files import CARD_SUFFIXES
 from tfperf.report.study_progress import ShowCount
 from tfperf.runcard.dump import to_json_tree
@@ -26,7 +25,7 @@ from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.profile import Profile
 from tfperf.signals import Signals
-from tfperf.study.applied_card import name_applied_card, write_changed_card
+from tfperf.study.applied_card import find_stem, write_changed_card
 from tfperf.study.change_values import CALL_KEY, LONGER, STEPS, predict_gain, suggest_values
 from tfperf.study.child import Record, run_subprocess
 from tfperf.study.common_steps import compute_common_times
@@ -97,7 +96,7 @@ def apply_findings(
     Interrupted when a signal came: no card is written then.
     """
     with suppress(OSError):  # what cannot be removed cannot be replaced either, which says why
-        (folder / name_applied_card(card)).unlink()  # of an earlier profile
+        _name_card(card, folder).unlink()  # of an earlier profile
     with (
         Signals(advice="no card was written; the same command begins again").listen() as signals,
         signals.defer(),
@@ -181,7 +180,7 @@ class ChangeSearch:
             why = self._explain_misfit(tried)
             tried = replace(tried, why=why) if why else self._measure_change(tried, finding)
             self.tried.append(tried)
-            self.show(2 * self.repeat, 2 * self.repeat, describe_change(asdict(tried)))
+            self.show(2 * self.repeat, 2 * self.repeat, f"tried {key}: {value}")
             if tried.outcome == "kept":
                 return tried
             if tried.outcome != "refused":
@@ -273,4 +272,8 @@ def _write_card(card: AnyCard, kept: Mapping[str, Any], folder: Path) -> str:
         f"the change: {gain:.3g} less, {kept['chance_ms']:.2g} more or less:",
         f"{kept['key']}: {json.dumps(kept['after'])}, was {json.dumps(kept['before'])}",
     ]
-    return write_changed_card(card, tree, told, folder)
+    return write_changed_card(card, tree, told, _name_card(card, folder))
+
+
+def _name_card(card: AnyCard, folder: Path) -> Path:
+    return folder / f"{find_stem(card)}_faster.yaml"
