@@ -14,7 +14,7 @@ from benchmarks.diagnosis.loops import build_step, make_batch, repeat
 from benchmarks.diagnosis.program import Mark, OwnLoop, register_program
 
 
-@register_program("python")
+@register_program("method", "predict")
 def make_predict_in_loop(planted: bool) -> OwnLoop:
     """An agent asks predict for values before every second step; its twin asks predict_on_batch.
 

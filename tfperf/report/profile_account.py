@@ -11,7 +11,7 @@ from tfperf.trace.rules.rule import Rule
 WORDS: Mapping[Cause, str] = {
     "garbage": "Python collects garbage", "compilation": "functions are traced and compiled",
     "callback": "a callback runs", "validation": "validation", "work": "operations run",
-    "eager_work": "operations that Python starts run",
+    "eager_work": "operations that Python starts run", "method": "a method of Keras goes over data",
     "py_function": "a Python function in a step", "conversion": "arguments are made tensors of",
     "input": "steps wait for input", "epoch": "a pass over the data ends, another begins",
     "dispatch": "a call is started or ended", "between": "in a call, between operations",

@@ -29,7 +29,7 @@ VIEW = 50  # steps up to which the whole is shown at first; else as many
 NAME = 160  # characters; 20 000 names of that length are what makes a page large
 CAUSE_COLOURS: dict[Cause, str] = {
     "garbage": "#7a1f5c", "compilation": "#a3271f", "callback": "#c0504d", "validation": "#3aa6a0", "work": "#7fb069",
-    "eager_work": "#4f8a3d", "py_function": "#d1670c", "conversion": "#8a5fb0", "input": "#d1a10c",
+    "eager_work": "#4f8a3d", "method": "#9c8b3a", "py_function": "#d1670c", "conversion": "#8a5fb0", "input": "#d1a10c",
     "epoch": "#6b5b3e", "dispatch": "#6f9fd8", "between": "#c5d8ee", "eager": "#b06fd8", "python": "#e08e45",
     "unexplained": "#b9bec6",
 }  # fmt: skip

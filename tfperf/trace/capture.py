@@ -4,7 +4,6 @@ Beside the profile lies what only the program knows: its optimizers' and layers'
 nobody records.
 """
 
-import gc
 import os
 import reprlib
 import shutil
@@ -24,12 +23,15 @@ from tfperf.trace.functions import (
     SignatureCounts,
     count_signatures,
     find_constant_operations,
+    find_optimizers,
     find_table_updates,
+    find_tables,
     list_traces,
 )
 from tfperf.trace.host_watch import HostWatch
+from tfperf.trace.methods import MethodMarks
 from tfperf.trace.noted_work import count_threads, find_noted_work
-from tfperf.trace.notes import KERAS_OPTIMIZERS, FunctionTrace, NotedWork, Notes, ProgramKind, write_notes
+from tfperf.trace.notes import FunctionTrace, NotedWork, Notes, ProgramKind, write_notes
 from tfperf.trace.operations import has_operations
 from tfperf.trace.planes import read_space
 from tfperf.trace.rescue import Rescue
@@ -71,6 +73,7 @@ class Capture:
     _before: set[Path] = field(default_factory=set)  # sessions that were there
     _watch: HostWatch | None = None
     _rescue: Rescue | None = None
+    _methods: MethodMarks = field(default_factory=MethodMarks)
     _seen: SignatureCounts = field(default_factory=dict)
     _utilisation: tuple[float | None, ...] = ()  # when the recording ended
     _notes: Notes | None = None  # as they were written
@@ -123,6 +126,8 @@ class Capture:
         self._watch, self._rescue = HostWatch(), Rescue(self._save)
         self._watch.start()
         self._rescue.start()
+        if self.program == "loop":
+            self._methods.start()
 
     def _save(self) -> None:
         """End the recording where the program ends; nothing can be said any more of what goes wrong."""
@@ -162,6 +167,7 @@ class Capture:
         if not self.recording:
             return
         self.recording, self.done, Capture.active = False, True, False
+        self._methods.stop()
         self._utilisation = self.read_utilisation()
         if self._watch is not None and self._rescue is not None:
             self._watch.stop()
@@ -231,21 +237,6 @@ class Capture:
             work=tuple(NotedWork(**one) for one in _try_collect("work", lambda: find_noted_work(spaces), missing)),
             utilisation=self._utilisation, missing=tuple(missing),
         )  # fmt: skip
-
-
-def find_optimizers() -> set[str]:
-    """Names of Keras' optimizers that a program may have: those that exist, and what Keras calls others."""
-    keras = sys.modules.get("keras")  # a program without it has none
-    kinds = () if keras is None else (keras.optimizers.Optimizer,)
-    return {*KERAS_OPTIMIZERS, *(one.name for one in gc.get_objects() if issubclass(type(one), kinds))}
-
-
-def find_tables() -> dict[tuple[int, ...], str]:
-    """Tables of Keras' embeddings by their shapes (rows, width): what layer they are of."""
-    keras = sys.modules.get("keras")
-    kinds = () if keras is None else (keras.layers.Embedding,)
-    layers = [one for one in gc.get_objects() if issubclass(type(one), kinds) and one.built]
-    return {(one.input_dim, one.output_dim): one.name for one in layers}
 
 
 def _try_collect(what: str, collect: Callable[[], Collection[T]], missing: list[str]) -> Collection[T]:

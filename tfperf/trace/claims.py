@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from tfperf.arrays import BoolMask, Indices, Int64Array, Times
-from tfperf.scopes import CALLBACK, GARBAGE, SAMPLE
+from tfperf.scopes import CALLBACK, GARBAGE, METHOD, SAMPLE
 from tfperf.trace.host_events import (
     INPUT_WAIT,
     SET_UP,
@@ -20,7 +20,7 @@ from tfperf.trace.host_events import (
     merge_events,
 )
 from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
-from tfperf.trace.ledger import name_compilations
+from tfperf.trace.ledger import BUILDING, name_compilations
 from tfperf.trace.occupancy import split_by_phases
 from tfperf.trace.operations import GRAPH
 from tfperf.trace.phases import CALLBACK as PYTHON_KIND
@@ -30,8 +30,8 @@ from tfperf.trace.steps import Steps
 
 # in the order in which a moment is given to them
 Cause = Literal[
-    "garbage", "compilation", "callback", "validation", "work", "eager_work", "py_function", "conversion", "input",
-    "epoch", "dispatch", "between", "eager", "python", "unexplained",
+    "garbage", "compilation", "callback", "validation", "work", "eager_work", "method", "py_function", "conversion",
+    "input", "epoch", "dispatch", "between", "eager", "python", "unexplained",
 ]  # fmt: skip
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 EAGER = re.compile(r"EagerLocalExecute: (?!__inference)\w+|EagerExecute|TFE_\w+|convert_to_tensor|tf\.constant")
@@ -70,7 +70,8 @@ class Claims:
             "garbage": self._merge_details(GARBAGE), "compilation": self._find_compilations(),
             "callback": callbacks.subtract(self._find_inner(validation, callbacks)),
             "validation": self._merge_ranges("validation"),
-            "work": self.work, "eager_work": self.eager_work, "py_function": merge_events(events, self.python),
+            "work": self.work, "eager_work": self.eager_work, "method": self._merge_details(METHOD),
+            "py_function": merge_events(events, self.python),
             "conversion": merge_events(events, self._match(CONVERSION) & self.main).intersect(self.calls),
             "input": merge_events(events, waits).add(self._merge_ranges("input")), "epoch": self._find_epochs(),
             "dispatch": self._find_dispatch(), "between": self.calls,
@@ -94,10 +95,11 @@ class Claims:
         else:
             left = times
             for name, rows in self._list_parts(cause):
-                mine = left.intersect(merge_events(self.events, rows)) if len(left) else NOTHING
+                every = merge_events(self.events, rows)
+                mine = left.intersect(every) if len(left) else NOTHING
                 if len(mine):
                     left = left.subtract(mine)
-                    yield name, mine.length, len(mine)
+                    yield name, mine.length, min(len(mine), len(every))  # others may have parts of each
             if len(left):
                 yield "", left.length, len(left)
 
@@ -154,8 +156,12 @@ class Claims:
 
     def _find_compilations(self) -> Intervals:
         """A compiler's work, and what a call that traces its function does before and after that without operations."""
-        tracing = merge_events(self.events, find_traces(self.events)).subtract(self.work)
-        return merge_events(self.events, find_compilations(self.events)).add(tracing)
+        calls = merge_events(self.events, find_traces(self.events))
+        built = self._match(re.compile(BUILDING))
+        # what a method traces beside its steps are its dataset's functions
+        datasets = merge_events(self.events, built).intersect(self._merge_details(METHOD)).subtract(calls)
+        compiling = merge_events(self.events, find_compilations(self.events))
+        return compiling.subtract(datasets).add(calls.subtract(self.work))
 
     def _find_epochs(self) -> Intervals:
         """From the last call of an epoch to the first of the next, and where a dataset's iterator is made.
@@ -212,6 +218,8 @@ class Claims:
             yield from list_details(events, CALLBACK)
         elif cause == "garbage":
             yield from list_details(events, GARBAGE)
+        elif cause == "method":
+            yield from list_details(events, METHOD)
         elif cause == "compilation":
             traced = find_traces(events)
             for name in dict.fromkeys(events.name[traced].tolist()):

@@ -13,6 +13,7 @@ from tfperf.trace.rules import (
     eager,
     epochs,
     garbage,
+    methods,
     py_functions,
     python_lines,
     retracing,
@@ -27,8 +28,8 @@ from tfperf.trace.rules.rule import Finding, Rule
 RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
-        retracing, eager, python_lines, py_functions, callbacks, validation, waits, epochs, garbage, conversions, calls,
-        short_operations, constants, table_updates, stragglers, copies,
+        retracing, methods, eager, python_lines, py_functions, callbacks, validation, waits, epochs, garbage,
+        conversions, calls, short_operations, constants, table_updates, stragglers, copies,
     )
 )  # fmt: skip
 HOST = frozenset(["eager", "python", "conversion", "calls", "short_operations"])  # rules of what recording adds to

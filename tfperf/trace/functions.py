@@ -4,8 +4,11 @@ Looks at TensorFlow's own objects; imports it.
 """
 
 import gc
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+from tfperf.trace.notes import KERAS_OPTIMIZERS
 
 SignatureCounts = Mapping[int, int]  # signatures of a function, by its id
 PASSED_ON = frozenset(["Identity", "IdentityN", "NoOp", "Const"])  # no work
@@ -134,3 +137,18 @@ def _get_resource_shape(tensor: Any) -> tuple[int, ...]:
     data = getattr(tensor, "_handle_data", None)
     shapes = list(data.shape_and_type) if data is not None and data.is_set else []
     return tuple(int(one.size) for one in shapes[0].shape.dim) if len(shapes) == 1 else ()
+
+
+def find_optimizers() -> set[str]:
+    """Names of Keras' optimizers that a program may have: those that exist, and what Keras calls others."""
+    keras = sys.modules.get("keras")  # a program without it has none
+    kinds = () if keras is None else (keras.optimizers.Optimizer,)
+    return {*KERAS_OPTIMIZERS, *(one.name for one in gc.get_objects() if issubclass(type(one), kinds))}
+
+
+def find_tables() -> dict[tuple[int, ...], str]:
+    """Tables of Keras' embeddings by their shapes (rows, width): what layer they are of."""
+    keras = sys.modules.get("keras")
+    kinds = () if keras is None else (keras.layers.Embedding,)
+    layers = [one for one in gc.get_objects() if issubclass(type(one), kinds) and one.built]
+    return {(one.input_dim, one.output_dim): one.name for one in layers}

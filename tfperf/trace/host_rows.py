@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfperf.arrays import BoolMask, Indices, Int64Array, Times
-from tfperf.scopes import CALLBACK, GARBAGE
+from tfperf.scopes import CALLBACK, GARBAGE, METHOD
 from tfperf.trace.claims import EAGER_OPERATION, Claims
 from tfperf.trace.host_events import (
     INPUT_WAIT,
@@ -58,7 +58,7 @@ def list_host_rows(events: Events, claims: Claims, steps: Steps) -> tuple[HostRo
         ("Python lines", _list_lines(claims)), ("operations that Python starts", _list_eager(events, claims)),
         ("Python functions in steps", _list_named(events, claims.python)),
         ("waits for input", _list_named(events, find_rows(events, INPUT_WAIT))),
-        ("callbacks", _list_details(events, CALLBACK)),
+        ("callbacks", _list_details(events, CALLBACK)), ("methods of Keras", _list_details(events, METHOD)),
         ("validation", _list_known(claims.find("validation"), "validation")),
         ("ends of epochs", _list_known(claims.find("epoch"), "a pass over the data ends, another begins")),
         ("checkpoints", _list_saves(events)), ("garbage collection", _list_details(events, GARBAGE)),
