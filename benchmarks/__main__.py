@@ -23,6 +23,7 @@ from benchmarks import memory_truth as memory_truth
 from benchmarks import photo_input as photo_input
 from benchmarks import predict_queue as predict_queue
 from benchmarks import predict_writer as predict_writer
+from benchmarks import profile_against as profile_against
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
 from benchmarks import starting as starting
