@@ -85,11 +85,11 @@ def record(training: Fit | OwnLoop, folder: Path, steps: int = STEPS) -> None:
         callback = ProfileCallback(folder, steps=per_epoch * epochs + 1, skip=per_epoch)
         callbacks = [callback, *training.callbacks()]
         training.model.fit(
-            *_get_data(training), epochs=2 * epochs + 2, verbose=0, callbacks=callbacks, **_get_settings(training)
+            *_get_data(training), epochs=3 * epochs + 2, verbose=0, callbacks=callbacks, **_get_settings(training)
         )
     else:
         with capture(folder, steps, skip=WARM, steps_per_call=training.steps_per_call) as window:
-            training.run(window.step, range(WARM + 2 * steps))
+            training.run(window.step, range(WARM + 3 * steps))
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -39,7 +39,10 @@ def measure_diagnosis_of(chosen: Sequence[str], kept: Path | None) -> Iterator[R
         where = kept or Path(temporary)
         where.mkdir(parents=True, exist_ok=True)
         for name in chosen or PROGRAMS:
-            yield score(run_program(name, where / f"{name}.json"))
+            try:
+                yield score(run_program(name, where / f"{name}.json"))
+            except UserError as error:  # the others are still told
+                yield {"program": name, "rule": PROGRAMS[name].rule, "wrong": str(error)}
 
 
 def run_program(name: str, output: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tests.trace.profiles import us, write
 from tfperf.cli import main
 from tfperf.errors import TraceError
 from tfperf.scopes import phase
+from tfperf.trace import functions
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
@@ -157,6 +158,23 @@ def test_periods_are_those_of_the_window_and_of_the_others_but_the_first_two(tmp
     assert window.recorded_ms == pytest.approx(600) and window.unrecorded_ms == pytest.approx(200)
     few = Capture(tmp_path, calls=3, skip=5, host_level=2, begins=begins[:-1])
     assert few.unrecorded_ms is None
+    begins += (begins[-1] + np.cumsum([0.4] * 10 + [0.2] * 4)).tolist()  # it takes twelve calls to be as before
+    settled = Capture(tmp_path, calls=3, skip=4, host_level=2, begins=begins)
+    assert settled.unrecorded_ms == pytest.approx(200)
+
+
+def test_nothing_slow_is_done_when_a_window_begins(tmp_path, monkeypatch):
+    """Buffers of a pipeline would fill up meanwhile, and the first steps of the window not wait for them."""
+    looks = []
+    monkeypatch.setattr(functions, "list_functions", lambda: looks.append(len(window.begins)) or [])
+    monkeypatch.setattr("tfperf.trace.capture.list_functions", functions.list_functions)
+    weight = tf.Variable(1.0)
+    step = tf.function(lambda: weight.assign_add(1.0))
+    with capture(tmp_path, steps=2, skip=3) as window:
+        for number in range(5):
+            with window.step(number):
+                step().numpy()
+    assert looks == [0, 5], "before the first call, and after the last"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from tfperf.trace.functions import (
     find_optimizers,
     find_table_updates,
     find_tables,
+    list_functions,
     list_traces,
 )
 from tfperf.trace.host_watch import HostWatch
@@ -39,10 +40,8 @@ from tfperf.trace.rescue import Rescue
 STEP = "step"  # name of the marks
 SESSIONS = "plugins/profile/*"
 MOST = 100_000_000
-WARM, FEWEST = (
-    2,
-    4,
-)  # calls that compile and warm up; periods without recording from which one can say how long they are
+WARM, SETTLE = 2, 12  # calls that compile and warm up; that follow a recording before all is as before
+FEWEST = 4  # periods without recording from which one can say how long they are
 RANGES = {"steps": (1, MOST), "skip": (0, MOST), "host_level": (1, 3), "steps_per_call": (1, MOST)}
 NOTHING_RAN = "nothing ran in the window, or so little that only host_level=3 tells of it"
 T = TypeVar("T")
@@ -74,6 +73,7 @@ class Capture:
     _watch: HostWatch | None = None
     _rescue: Rescue | None = None
     _methods: MethodMarks = field(default_factory=MethodMarks)
+    _functions: list[Any] | None = None  # that are there before the window
     _seen: SignatureCounts = field(default_factory=dict)
     _utilisation: tuple[float | None, ...] = ()  # when the recording ended
     _notes: Notes | None = None  # as they were written
@@ -97,6 +97,8 @@ class Capture:
         """One step, or one compiled call of several; whatever runs on a device has to have ended inside."""
         import tensorflow as tf
 
+        if not self.begins and self.skip and not self.done:
+            self._functions = list_functions()  # not when the window begins: buffers would fill up meanwhile
         if len(self.seconds) == self.skip and not self.done:
             self._start()
         start = time.perf_counter()
@@ -113,7 +115,8 @@ class Capture:
     def _start(self) -> None:
         import tensorflow as tf
 
-        self._seen, self._before = count_signatures(), set(self.logdir.glob(SESSIONS))
+        self._seen, self._before = count_signatures(self._functions), set(self.logdir.glob(SESSIONS))
+        self._functions = None
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=self.host_level)
         try:
             self.logdir.mkdir(parents=True, exist_ok=True)
@@ -209,10 +212,15 @@ class Capture:
 
     @property
     def unrecorded_ms(self) -> float | None:
-        """The same of the others, but for the first two, which compile and warm up; None: too few to say."""
+        """The same of the others, but for those that compile and warm up; None: too few to say.
+
+        The calls right after a recording are slower, for it has used caches and memory; they count where there are no
+        others.
+        """
         until, after = self.skip - 1, self.skip + self.calls  # what starts and ends the recording lies in none
-        periods = [*self._list_periods(WARM, until), *self._list_periods(after, len(self.begins) - 1)]
-        return 1e3 * median(periods) if len(periods) >= FEWEST else None
+        first, last = self._list_periods(WARM, until), self._list_periods(after, len(self.begins) - 1)
+        every = next((one for one in ([*first, *last[SETTLE:]], [*first, *last]) if len(one) >= FEWEST), None)
+        return None if every is None else 1e3 * median(every)
 
     def _list_periods(self, first: int, last: int) -> list[float]:
         """Seconds from call to call, of the calls first to last - 1."""

@@ -15,6 +15,7 @@ from tfperf.trace.host_events import (
     find_compilations,
     find_rows,
     find_traces,
+    is_dataset_thread,
     list_details,
     list_ranges,
     merge_events,
@@ -53,6 +54,8 @@ class Claims:
         self.events, self.steps, self.phases = events, steps, phase_index
         device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
         self.main = events.lane == steps.lane
+        ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes], bool)[events.lane]
+        self.waited = ~device & ~ahead
         eager = operations & self._match(EAGER_OPERATION) & ~device
         fetching = operations & (phase_index == PHASES.index("input")) & ~device
         self.python = operations & self._match(GRAPH, lambda found: bool(PYTHON_KIND.match(found["kind"]))) & ~device
@@ -112,8 +115,8 @@ class Claims:
         return int(window.contains(self.sample_times).sum())
 
     def count_events(self, times: Intervals) -> int:
-        """How many events of the training's thread begin in a time: each takes time to be recorded."""
-        return int(times.contains(self.events.begin[self.main]).sum())
+        """How many events begin in a time on the host's threads that steps wait for: each takes time to be recorded."""
+        return int(times.contains(self.events.begin[self.waited]).sum())
 
     @property
     def short_kernels_ns(self) -> float:

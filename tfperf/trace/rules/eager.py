@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 FEWEST = 15  # eager operations a step from which it is no compiled step with some of them around
-OVERHEAD_MS, EACH_MS = 0.8, 0.01  # of a compiled call, and of each of its operations
+CALL, EACH = 6.0, 0.08  # what a compiled call takes, and each of its operations, beside what one takes eagerly
 
 
 def is_eager(found: "Attribution") -> bool:
@@ -25,7 +25,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
         count = sum(cost.count for cost in found.costs if cost.eager)
         kernels = min(found.short_kernels_ms, found.account.sum("eager_work"))
         ms = found.account.sum("eager", "python", "dispatch") + kernels
-        gain = ms - OVERHEAD_MS - EACH_MS * count
+        gain = ms - (CALL + EACH * count) * ms / count
         yield Cost(f"eager execution: Python starts {count:.0f} operations a step one by one", ms, gain)
 
 
