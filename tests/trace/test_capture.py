@@ -14,7 +14,6 @@ from tests.trace.profiles import us, write
 from tfperf.cli import main
 from tfperf.errors import TraceError
 from tfperf.scopes import phase
-from tfperf.trace import functions
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
@@ -165,11 +164,17 @@ def test_periods_are_those_of_the_window_and_of_the_others_but_the_first_two(tmp
 
 def test_nothing_slow_is_done_when_a_window_begins(tmp_path, monkeypatch):
     """Buffers of a pipeline would fill up meanwhile, and the first steps of the window not wait for them."""
-    looks = []
-    monkeypatch.setattr(functions, "list_functions", lambda: looks.append(len(window.begins)) or [])
-    monkeypatch.setattr("tfperf.trace.capture.list_functions", functions.list_functions)
+    looks: list[int] = []
+
+    def look():
+        looks.append(len(window.begins))
+        return []
+
+    for place in ("functions", "capture"):
+        monkeypatch.setattr(f"tfperf.trace.{place}.list_functions", look)
     weight = tf.Variable(1.0)
     step = tf.function(lambda: weight.assign_add(1.0))
+    window: Capture
     with capture(tmp_path, steps=2, skip=3) as window:
         for number in range(5):
             with window.step(number):
