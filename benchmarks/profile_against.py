@@ -39,13 +39,13 @@ def measure_against(pairs: int = PAIRS, only: str = "") -> Iterator[Row]:
             found += [] if name == "longer" else sides
     if found:
         yield _make_row("all identical", found)
-        shifted = list(plant_shifts(found, np.random.default_rng(1)))
+        shifted = list(draw_shifted(found, np.random.default_rng(1)))
         yield _make_row(f"shifts of {ERRORS} standard errors", shifted)
 
 
 def _make_row(name: str, sides: Sequence[tuple[Series, Series]]) -> Row:
     """Of each pair the verdict on the time from step to step."""
-    said = {paired: [judge(*pair, paired) for pair in sides] for paired in (True, False)}
+    said = {paired: [find_verdict(*pair, paired) for pair in sides] for paired in (True, False)}
     return {
         "program": name, "ms": median(one["step"][PERIOD] for pair in sides for one in pair[0]),
         "pairs": len(sides), "differ_in_turn": sum(one != "same" for one in said[True]) / len(sides),
@@ -53,12 +53,12 @@ def _make_row(name: str, sides: Sequence[tuple[Series, Series]]) -> Row:
     }  # fmt: skip
 
 
-def judge(before: Series, now: Series, paired: bool) -> str:
+def find_verdict(before: Series, now: Series, paired: bool) -> str:
     """The verdict on the time from step to step."""
     return compare({"series": now}, {"series": before}, 0.05, paired).step.verdict
 
 
-def plant_shifts(found: Sequence[tuple[Series, Series]], rng: np.random.Generator) -> Iterator[tuple[Series, Series]]:
+def draw_shifted(found: Sequence[tuple[Series, Series]], rng: np.random.Generator) -> Iterator[tuple[Series, Series]]:
     """Two sides drawn from the captures of a pair, one of them longer by ERRORS standard errors of their difference.
 
     The standard error is that of the pair's own captures; which of them a side has is drawn anew each time.

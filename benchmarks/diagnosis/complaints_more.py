@@ -177,7 +177,7 @@ def make_positions_each_call(planted: bool) -> Fit:
     return Fit(model, data.batch(1).cache().prefetch(2), STEPS)
 
 
-@register_program("none")
+@register_program("half_precision")
 def make_half_precision(planted: bool) -> Fit:
     """Convolutions in mixed precision on a CPU without fast kernels for it; its twin is in single precision.
 

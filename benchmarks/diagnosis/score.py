@@ -17,6 +17,9 @@ from tfperf.errors import UserError
 COST, LEAST_MS, GAIN = 0.15, 0.3, 0.25  # how far a cost may be off, in shares or ms; how far an estimate
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
+COLUMNS = (
+    "program", "rule", "planted_ms", "twin_ms", "costs_ms", "first", "said_ms", "gains_ms", "wrong",
+)  # fmt: skip
 
 
 @register_benchmark(
@@ -42,7 +45,11 @@ def measure_diagnosis_of(chosen: Sequence[str], kept: Path | None) -> Iterator[R
             try:
                 yield score(run_program(name, where / f"{name}.json"))
             except UserError as error:  # the others are still told
-                yield {"program": name, "rule": PROGRAMS[name].rule, "wrong": str(error)}
+                yield dict.fromkeys(COLUMNS, "n/a") | {
+                    "program": name,
+                    "rule": PROGRAMS[name].rule,
+                    "wrong": str(error),
+                }
 
 
 def run_program(name: str, output: Path) -> dict[str, Any]:

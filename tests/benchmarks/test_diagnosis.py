@@ -42,6 +42,18 @@ def test_of_a_cause_that_no_rule_has_nothing_is_to_be_named(findings, wrong):
     assert score(make() | {"rule": "none", "words": [], "planted": {"findings": findings}})["wrong"] == wrong
 
 
+def test_a_program_that_fails_is_a_row_and_ends_nothing(tmp_path, monkeypatch):
+    def run_program(name, output):
+        if name == "eager_loop":
+            raise UserError("eager_loop: failed: no room")
+        return make() | {"name": name}
+
+    monkeypatch.setattr("benchmarks.diagnosis.score.run_program", run_program)
+    failed, fine = measure_diagnosis_of(["eager_loop", "pause_in_step"], tmp_path)
+    assert failed["wrong"] == "eager_loop: failed: no room" and fine["wrong"] == "no"
+    assert failed.keys() == fine.keys()
+
+
 def test_programs_made_after_complaints_say_which():
     load_programs()
     complaints = [one.complaint for one in PROGRAMS.values() if one.complaint]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks import profile_against
-from benchmarks.profile_against import judge, plant_shifts
+from benchmarks.profile_against import draw_shifted, find_verdict
 from benchmarks.registry import REGISTRY
 from tfperf.trace.diff import PERIOD
 
@@ -18,11 +18,11 @@ def test_planted_shifts_are_as_many_standard_errors_as_it_says():
     error = (2 / 5) ** 0.5
     differences = [
         np.mean([one["step"][PERIOD] for one in now]) - np.mean([one["step"][PERIOD] for one in before])
-        for before, now in plant_shifts(pairs, rng)
+        for before, now in draw_shifted(pairs, rng)
     ]
     assert len(differences) == 400 and abs(np.mean(differences) / error - 4.5) < 0.3
-    found = np.mean([judge(*pair, False) == "slower" for pair in plant_shifts(pairs, rng)])
-    none = np.mean([judge(*pair, False) == "slower" for pair in pairs])
+    found = np.mean([find_verdict(*pair, False) == "slower" for pair in draw_shifted(pairs, rng)])
+    none = np.mean([find_verdict(*pair, False) == "slower" for pair in pairs])
     assert found > 0.9 and none <= 0.1
 
 

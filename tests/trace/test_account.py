@@ -88,6 +88,19 @@ def test_what_traces_compiles_before_and_after_its_operations(tmp_path):
     assert get_us(found)["compilation"] == 70 / 2 and found.account.list("compilation")[0].name == "step"
 
 
+def test_a_call_that_compiles_spends_the_rest_of_its_time_for_it(tmp_path):
+    """XLA's events leave out what prepares its work; a call of which it takes a hundredth compiles nothing."""
+    plain = {"tf_function_call": "notTraced-nonXla"}
+    python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(3)] + [
+        ("step", 1000 * i, 900, plain) for i in range(3)
+    ]
+    python += [("XlaCompiler::Compile", 1100, 300), ("XlaCompiler::Compile", 100, 5)]
+    main = [("a/A:MatMul", 1000 * i + 600, 200) for i in range(3)]
+    found = read(tmp_path, python=us(*python), main=us(*main))
+    # from the first call's operation on: the second call's 900, less its operation
+    assert get_us(found)["compilation"] == (900 - 200) / 2
+
+
 def test_what_happens_once_an_epoch_is_counted_as_in_a_long_training(tmp_path):
     """Of three periods that are recorded one has an epoch's end; in the training one of ten has."""
     python: list[Any] = [("train", 100 * i, 50, MARK) for i in range(4)] + [("tfperf.epoch", 60, 30)]

@@ -21,3 +21,26 @@ def test_a_stage_takes_what_those_inside_of_it_do_not(tmp_path):
         "Prefetch::Map": (20 + 10) / 2e3, "Prefetch::Map::Batch": 20 / 2e3, "Prefetch::Map::Batch::Slices": 10 / 2e3,
     })  # fmt: skip
     assert next(iter(found)) == "Prefetch::Map"  # what waits for another thread is no work
+
+
+def test_functions_in_threads_of_their_own_count_for_the_stages_that_call_them(tmp_path):
+    """Of both passes over the data, whose stages have numbers; beside what a stage does itself in that thread."""
+    asked = [(f"Iterator::Root::Prefetch::ForeverRepeat[{i}]::MapAndBatch::Slices", 100 * i, 10) for i in (1, 2)]
+    asked += [(f"Iterator::Root::Prefetch::ForeverRepeat[{i}]::MapAndBatch", 100 * i + 20, 60) for i in (1, 2)]
+    works = [
+        ("ExecutorState::Process", 100, 50),
+        ("ExecutorState::Process", 120, 10),
+        ("a/A:MatMul", 130, 5),
+        ("ExecutorState::Process", 200, 40),
+        ("Iterator::Root::Prefetch::ForeverRepeat[2]::MapAndBatch::Slices", 210, 8),
+    ]
+    steps = [("ExecutorState::Process", 0, 300)]
+    lines = {
+        "tf_data_iterator_resource/1": us(*asked),
+        "tf_data_private_threadpool/2": us(*works),
+        "tf_Compute/3": us(*steps),
+    }
+    events = decode_events(read_spaces(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})))
+    found = {one.name: one.ms for one in sum_stages(events, 2)}
+    name = "Prefetch::ForeverRepeat::MapAndBatch"
+    assert found == pytest.approx({name: (50 + 40 - 8) / 2e3, f"{name}::Slices": (20 + 8) / 2e3})

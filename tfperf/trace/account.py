@@ -78,7 +78,7 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     for cause in CAUSES:
         mine = free if cause == "unexplained" else free.intersect(claims.find(cause))
         free, moments[cause] = free.subtract(mine) if len(mine) else free, mine
-        recorded = EVENT_NS * claims.count_events(mine) / max(mine.length, 1)  # per ns
+        recorded = EVENT_NS * claims.count_events(cause, mine) / max(mine.length, 1)  # per ns
         charges += [
             Charge(cause, name, ns / 1e6 / count, times / count, min(recorded, MOST) * ns / 1e6 / count)
             for name, ns, times in claims.split(cause, mine)

@@ -40,8 +40,9 @@ class Attribution:
     busy: by device, (S, phases in the order of PHASES); any: by device, (S) with any operation at all, so that what the
     phases have more than it ran at the same time. call (S): the call of a step. gaps (calls - 1): from the last
     operation of a call to the first of the next. account: what all of the time goes to. short_kernels_ms: what kernels
-    of eager operations take a step that is no work. constant_alone, tables_alone: ms a step in which of all operations
-    only such run that depend on constants alone, or update all rows of a table. problems: what is not as it should be.
+    of eager operations take a step that is no work. constant_alone, tables_alone, half_alone: ms a step in which of all
+    operations only such run that depend on constants alone, update all rows of a table, or compute in half precision.
+    problems: what is not as it should be.
     """
 
     steps: Float64Array
@@ -53,6 +54,7 @@ class Attribution:
     short_kernels_ms: float
     constant_alone: float
     tables_alone: float
+    half_alone: float
     calls: int
     marks: str
     costs: tuple[OperationCost, ...]
@@ -164,6 +166,9 @@ def compute_attribution(
         account=make_account(claims, steps, notes), short_kernels_ms=claims.short_kernels_ns / NS_PER_MS / len(steps),
         constant_alone=_sum_time_alone(events, operations, mine & ~ahead, lambda o: rules.is_constant(o.scopes), steps),
         tables_alone=_sum_time_alone(events, operations, mine & ~ahead, lambda o: rules.find_tables(o.scopes), steps),
+        half_alone=_sum_time_alone(
+            events, operations, mine & ~ahead, lambda o: rules.find_half(o.scopes) is not None, steps
+        ),
         calls=len(steps.call_begin), marks=steps.marks,
         costs=tuple(sorted(costs, key=lambda c: -c.ms)), launches=compute_launches(events, devices, mine, len(steps)),
         transfers=sum_transfers(events, devices, mine, len(steps)),

@@ -29,10 +29,11 @@ from tfperf.trace.functions import (
     list_functions,
     list_traces,
 )
+from tfperf.trace.half_precision import find_half_operations
 from tfperf.trace.host_watch import HostWatch
 from tfperf.trace.methods import MethodMarks
 from tfperf.trace.noted_work import count_threads, find_noted_work
-from tfperf.trace.notes import FunctionTrace, NotedWork, Notes, ProgramKind, write_notes
+from tfperf.trace.notes import FunctionTrace, HalfOperation, NotedWork, Notes, ProgramKind, write_notes
 from tfperf.trace.operations import has_operations
 from tfperf.trace.planes import read_space
 from tfperf.trace.rescue import Rescue
@@ -231,17 +232,17 @@ class Capture:
         missing: list[str] = []
         optimizers = tuple(sorted(self.optimizers or find_optimizers()))
         traces = _try_collect("causes of traces", lambda: list_traces(self._seen), missing)
+        half = _try_collect("operations of half precision", lambda: find_half_operations(spaces), missing)
         return Notes(
             own=True, program=self.program, optimizers=optimizers, loops=self.loops,
-            calls_per_epoch=self.calls_per_epoch,
             forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
-            usual_turns=self.usual_turns,
+            usual_turns=self.usual_turns, calls_per_epoch=self.calls_per_epoch,
             calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
             table_updates=tuple(_try_collect("tables", lambda: find_table_updates(find_tables(), optimizers), missing)),
-            cores=count_cores(),
-            cpu=read_cpu_model(), threads=count_threads(),
+            half=tuple(HalfOperation(**one) for one in half),
+            cores=count_cores(), cpu=read_cpu_model(), threads=count_threads(),
             work=tuple(NotedWork(**one) for one in _try_collect("work", lambda: find_noted_work(spaces), missing)),
             utilisation=self._utilisation, missing=tuple(missing),
         )  # fmt: skip

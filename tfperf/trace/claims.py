@@ -10,6 +10,7 @@ import numpy as np
 from tfperf.arrays import BoolMask, Indices, Int64Array, Times
 from tfperf.scopes import CALLBACK, GARBAGE, METHOD, SAMPLE
 from tfperf.trace.host_events import (
+    COMPILER,
     INPUT_WAIT,
     SET_UP,
     find_compilations,
@@ -38,6 +39,8 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 EAGER = re.compile(r"EagerLocalExecute: (?!__inference)\w+|EagerExecute|TFE_\w+|convert_to_tensor|tf\.constant")
 EAGER_OPERATION = re.compile(r"EagerLocalExecute: (?!__inference)\w+")
 SHORT_KERNEL_NS = 200_000
+EXECUTOR = re.compile(r"ExecutorState::Process(Async::Done)?|ExecutorDoneCallback")
+COMPILING = 0.1  # share of a call from which on it is one that compiles
 KERNEL = re.compile(r"KernelAndDeviceFunc::Run")
 CONVERSION = re.compile(r"tf\.constant|convert_to_tensor")
 Split = Iterator[tuple[str, float, float]]  # name, ns, how often
@@ -55,7 +58,7 @@ class Claims:
         device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
         self.main = events.lane == steps.lane
         ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes], bool)[events.lane]
-        self.waited = ~device & ~ahead
+        self.host, self.waited = ~device, ~device & ~ahead
         eager = operations & self._match(EAGER_OPERATION) & ~device
         fetching = operations & (phase_index == PHASES.index("input")) & ~device
         self.python = operations & self._match(GRAPH, lambda found: bool(PYTHON_KIND.match(found["kind"]))) & ~device
@@ -114,9 +117,11 @@ class Claims:
         """How often the training's thread was looked at."""
         return int(window.contains(self.sample_times).sum())
 
-    def count_events(self, times: Intervals) -> int:
-        """How many events begin in a time on the host's threads that steps wait for: each takes time to be recorded."""
-        return int(times.contains(self.events.begin[self.waited]).sum())
+    def count_events(self, cause: Cause, times: Intervals) -> int:
+        """How many events begin in the time of a cause on the host's threads that steps wait for: each takes time to be
+        recorded. For input they wait for those of datasets, too.
+        """
+        return int(times.contains(self.events.begin[self.host if cause == "input" else self.waited]).sum())
 
     @property
     def short_kernels_ns(self) -> float:
@@ -151,20 +156,36 @@ class Claims:
 
     def _find_calls(self) -> tuple[Times, Times]:
         """Calls of compiled functions; in a profile that tells of none, of steps."""
-        rows = self.events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]
-        mine = rows[self.main[rows]]
+        mine = self._list_function_calls()
         if len(mine) or (self.main & self._match(EAGER)).any():
             return self.events.begin[mine], self.events.end[mine]
         return self.steps.call_begin, self.steps.call_end
 
     def _find_compilations(self) -> Intervals:
-        """A compiler's work, and what a call that traces its function does before and after that without operations."""
-        calls = merge_events(self.events, find_traces(self.events))
+        """A compiler's work, and what a call that traces or compiles does before and after that without operations."""
+        calls = merge_events(self.events, find_traces(self.events)).add(self._find_compiling_calls())
         built = self._match(re.compile(BUILDING))
         # what a method traces beside its steps are its dataset's functions
         datasets = merge_events(self.events, built).intersect(self._merge_details(METHOD)).subtract(calls)
         compiling = merge_events(self.events, find_compilations(self.events))
         return compiling.subtract(datasets).add(calls.subtract(self.work))
+
+    def _find_compiling_calls(self) -> Intervals:
+        """Calls of which a compiler takes a good part: the rest of that is spent for it, too."""
+        mine = self._match(COMPILER) & ~self._match(re.compile(BUILDING))
+        compiling, calls = merge_events(self.events, mine), self._list_function_calls()
+        every = merge_events(self.events, calls)
+        if not len(compiling) or not len(every):
+            return NOTHING
+        cuts = np.stack([every.begin, every.end], axis=1).reshape(-1)  # they do not touch
+        some = compiling.sum_lengths(cuts)[::2] >= COMPILING * (every.end - every.begin)
+        return Intervals(every.begin[some], every.end[some])
+
+    def _list_function_calls(self) -> Int64Array:
+        """Rows of the training thread's calls of compiled functions."""
+        rows = self.events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]
+        found: Int64Array = rows[self.main[rows]]
+        return found
 
     def _find_epochs(self) -> Intervals:
         """From the last call of an epoch to the first of the next, and where a dataset's iterator is made.
@@ -180,14 +201,18 @@ class Claims:
         return merge_intervals(begin, end).add(merge_events(self.events, made)).add(self._merge_ranges("epoch_start"))
 
     def _find_dispatch(self) -> Intervals:
-        """In calls of functions: up to the first operation, and after the last."""
+        """In calls of functions: up to the first operation, and after the last.
+
+        Where the executor runs, operations do, some too short to be recorded.
+        """
         begin, end = self.call_begin, self.call_end
-        if not len(self.work):
+        working = self.work.add(merge_events(self.events, self._match(EXECUTOR) & self.waited))
+        if not len(working):
             return self.calls
-        first = np.searchsorted(self.work.end, begin, "right")
-        started = np.append(self.work.begin, np.iinfo(np.int64).max)[first]
-        last = np.searchsorted(self.work.begin, end, "left") - 1
-        ended = np.where(last >= 0, self.work.end[np.maximum(last, 0)], begin)
+        first = np.searchsorted(working.end, begin, "right")
+        started = np.append(working.begin, np.iinfo(np.int64).max)[first]
+        last = np.searchsorted(working.begin, end, "left") - 1
+        ended = np.where(last >= 0, working.end[np.maximum(last, 0)], begin)
         some = ended > begin  # some operation runs in the call
         return merge_intervals(
             np.concatenate([begin, ended]), np.concatenate([np.minimum(started, end), np.where(some, end, ended)])

@@ -13,6 +13,7 @@ from tfperf.trace.rules import (
     eager,
     epochs,
     garbage,
+    half_precision,
     methods,
     py_functions,
     python_lines,
@@ -29,7 +30,7 @@ RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
         retracing, methods, eager, python_lines, py_functions, callbacks, validation, waits, epochs, garbage,
-        conversions, calls, short_operations, constants, table_updates, stragglers, copies,
+        conversions, calls, short_operations, constants, table_updates, half_precision, stragglers, copies,
     )
 )  # fmt: skip
 HOST = frozenset(["eager", "python", "conversion", "calls", "short_operations"])  # rules of what recording adds to

@@ -21,13 +21,11 @@ from tfperf.trace.host_events import (
 from tfperf.trace.intervals import Intervals
 from tfperf.trace.ledger import BUILDING, get_function, name_compilations
 from tfperf.trace.planes import CALL, Events
-from tfperf.trace.stages import list_stage_times
+from tfperf.trace.stages import FUNCTION, NUMBER, list_stage_times
 from tfperf.trace.steps import Steps
 
 TRAINING, PIPELINE = "training thread", "data pipeline"  # who does what a row shows
 SAVE = re.compile(r"(?:EagerLocalExecute: |[^:\s]+:)(SaveV2|MergeV2Checkpoints|SaveSlices)")
-NUMBER = re.compile(r"\[\d+\]")
-FUNCTION = "ExecutorState::Process"  # on a dataset's threads: a function that a stage calls
 MOST_STAGES = 8
 Piece = tuple[str, Times, Times]  # name, begins, ends
 

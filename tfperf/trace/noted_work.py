@@ -40,7 +40,7 @@ def find_noted_work(spaces: Iterable[Any], graphs: Iterable[Any] | None = None) 
 
     if graphs is None:
         graphs = [one for one in gc.get_objects() if issubclass(type(one), FuncGraph)]
-    ran = _list_ran({m.name for space in spaces for plane in space.planes for m in plane.event_metadata.values()})
+    ran = list_ran({m.name for space in spaces for plane in space.planes for m in plane.event_metadata.values()})
     found: dict[Key, OperationWork | None] = {}
     batch = find_batch_size()
     for graph in graphs:
@@ -73,7 +73,8 @@ def find_batch_size() -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _list_ran(events: Iterable[str]) -> set[Key]:
+def list_ran(events: Iterable[str]) -> set[Key]:
+    """Name and type of the operations in graphs that a profile has events of; names also without what calls add."""
     found = (GRAPH.fullmatch(event) for event in events)
     return {(tail, strip_kind(one["kind"])) for one in found if one for tail in list_tails(one["name"])}
 
@@ -184,17 +185,23 @@ def complete_shapes(graph: Any, batch: int) -> dict[str, tuple[int, ...]]:
     The leading dimension of what a function is given, or takes from an iterator, is taken for the batch where it alone
     is not known; of a graph for several replicas nothing is. What stays unknown is left out.
     """
+    copy = complete_graph(graph, batch)
+    tensors = (tensor for one in copy.get_operations() for tensor in one.outputs) if copy is not None else ()
+    return {one.name: tuple(one.shape.as_list()) for one in tensors if one.shape.is_fully_defined()}
+
+
+def complete_graph(graph: Any, batch: int) -> Any:
+    """A copy of a function's graph with the shapes of `complete_shapes`; None of a graph for several replicas."""
     import tensorflow as tf
 
     if any(one.name.startswith("replica_1/") for one in graph.get_operations()):
-        return {}
+        return None
     definition = graph.as_graph_def(add_shapes=True)
     for node in definition.node:
         _complete_node(node, batch)
     with tf.Graph().as_default() as copy:
         tf.graph_util.import_graph_def(definition, name="")
-    tensors = (tensor for one in copy.get_operations() for tensor in one.outputs)
-    return {one.name: tuple(one.shape.as_list()) for one in tensors if one.shape.is_fully_defined()}
+    return copy
 
 
 def _complete_node(node: Any, batch: int) -> None:

@@ -48,6 +48,18 @@ class NotedWork:
 
 
 @dataclass(frozen=True, config=KNOWN)
+class HalfOperation:
+    """An operation in a graph that computes in half precision on a processor, by its name.
+
+    single_share: what it takes in float32 over what it takes so; None: not known.
+    """
+
+    name: str
+    kind: Literal["float16", "bfloat16"]
+    single_share: Amount | None = None
+
+
+@dataclass(frozen=True, config=KNOWN)
 class Notes:
     """What a program tells of a profile; the defaults are those of one of another program."""
 
@@ -69,6 +81,7 @@ class Notes:
     table_updates: tuple[
         tuple[str, str], ...
     ] = ()  # operations of optimizers on all rows of a table: name, which table
+    half: tuple[HalfOperation, ...] = ()
     cores: Number | None = None  # that the program may use
     cpu: str = ""  # its maker's name of it
     threads: Number | None = None  # that operations share
@@ -85,7 +98,8 @@ class Notes:
             (one.name, one.kind): OperationWork(one.flops, one.bytes, one.transcendental, one.precision)
             for one in self.work
         }
-        return PhaseRules(frozenset(self.optimizers), names, self.loops, self.turns, constant, tables, works)
+        half = {one.name: 1.0 if one.single_share is None else one.single_share for one in self.half}
+        return PhaseRules(frozenset(self.optimizers), names, self.loops, self.turns, constant, tables, works, half)
 
 
 def parse_notes(values: Mapping[str, Any]) -> Notes:

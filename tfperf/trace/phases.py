@@ -35,6 +35,7 @@ class PhaseRules:
     constant: frozenset[str] = field(default_factory=frozenset)  # operations that depend on constants alone
     table_updates: Mapping[str, str] = field(default_factory=dict)  # operations on all rows of a table: which table
     works: Mapping[tuple[str, str], OperationWork] = field(default_factory=dict)  # of an operation: name, kind
+    half: Mapping[str, float] = field(default_factory=dict)  # operations of half precision: share that float32 takes
 
     def find_phase(self, scope: str, kind: str, outer: str = "") -> Phase:
         """The phase of an operation `kind` with a name `scope`, of which the last part is its own.
@@ -83,6 +84,11 @@ class PhaseRules:
     def find_tables(self, scopes: Iterable[str]) -> list[str]:
         """Tables of which operations with these names update all rows, whatever calls their functions."""
         return [self.table_updates[one] for scope in scopes for one in list_tails(scope) if one in self.table_updates]
+
+    def find_half(self, scopes: Collection[str]) -> float | None:
+        """Of the time of an operation of half precision the share that float32 takes; None: of others."""
+        names = [next((one for one in list_tails(scope) if one in self.half), None) for scope in scopes]
+        return None if not names or None in names else sum(self.half[one] for one in names if one) / len(names)
 
     def find_work(self, scopes: Iterable[str], kind: str) -> OperationWork | None:
         """Work of an operation with these names, whatever calls its function; None: not known."""

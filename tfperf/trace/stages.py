@@ -1,14 +1,20 @@
 """Stages of tf.data pipelines, by what each does itself."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from tfperf.arrays import Int64Array, Times
+from tfperf.trace.host_events import is_dataset_thread, merge_events
 from tfperf.trace.planes import Events
 
 STAGE = "Iterator::"
+FUNCTION = "ExecutorState::Process"  # on a dataset's threads: a function that a stage calls
+NUMBER = re.compile(r"\[\d+\]")
+# stages whose functions run in threads that do not name them
+CALLERS = frozenset(["ParallelMapV2", "MapAndBatch", "ParallelFilter"])
 # stages that work ahead in threads of their own: who asks them for an element waits, and does nothing
 AHEAD = frozenset([
     "Prefetch", "ParallelMapV2", "ParallelInterleaveV4", "ParallelInterleaveV3", "ParallelInterleaveV2",
@@ -26,10 +32,36 @@ class DatasetStage:
 
 
 def sum_stages(events: Events, steps: int) -> tuple[DatasetStage, ...]:
-    """The stages that ran, the longest first; waits of what asks another thread are left out."""
-    times = list_stage_times(events)
-    found = (DatasetStage(name, int((end - begin).sum()) / 1e6 / steps) for name, begin, end in times)
+    """The stages that ran, the longest first; waits of what asks another thread are left out.
+
+    What functions take that run in threads of their own counts for the stages that call such, together where there are
+    several.
+    """
+    times: dict[str, int] = {}
+    for name, begin, end in list_stage_times(events):
+        plain = NUMBER.sub("", name)
+        times[plain] = times.get(plain, 0) + int((end - begin).sum())
+    callers = dict.fromkeys(
+        NUMBER.sub("", name.partition("#")[0]).removeprefix(f"{STAGE}Root::") for name in events.names
+        if name.startswith(STAGE) and NUMBER.sub("", name.partition("#")[0]).rpartition("::")[2] in CALLERS
+    )  # fmt: skip
+    if callers and (alone := _sum_functions(events)):
+        name = " or ".join(callers)
+        times[name] = times.get(name, 0) + alone
+    found = (DatasetStage(name, ns / 1e6 / steps) for name, ns in times.items())
     return tuple(sorted(found, key=lambda one: -one.ms))
+
+
+def _sum_functions(events: Events) -> int:
+    """ns in which functions run on datasets' threads, beside what stages do themselves, summed over the threads."""
+    ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes] or [False])[events.lane]
+    called = np.array([name == FUNCTION for name in events.names] or [False])[events.name]
+    stage = np.array([name.startswith(STAGE) for name in events.names] or [False])[events.name]
+    total = 0
+    for lane in np.unique(events.lane[ahead & called]).tolist():
+        here = events.lane == lane
+        total += merge_events(events, here & called).subtract(merge_events(events, here & stage)).length
+    return total
 
 
 def list_stage_times(events: Events) -> Iterator[tuple[str, Times, Times]]:

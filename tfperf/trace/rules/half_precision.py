@@ -1,0 +1,39 @@
+"""Half precision on a processor that is slower at it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tfperf.trace.rules.rule import Cost, Rule
+
+if TYPE_CHECKING:
+    from tfperf.trace.attribution import Attribution
+
+
+def find(found: "Attribution") -> Iterator[Cost]:
+    """While nothing else runs; by how much float32 is faster at the operations, each run by itself."""
+    rules = found.notes.rules
+    mine = [(cost, share) for cost in found.costs if (share := rules.find_half(cost.scopes)) is not None]
+    busy = sum(cost.busy_ms for cost, _ in mine)
+    saved = sum(cost.busy_ms * (1 - share) for cost, share in mine)
+    if not busy or saved <= 0:
+        return
+    slower = sorted((pair for pair in mine if pair[1] < 1), key=lambda pair: -pair[0].busy_ms * (1 - pair[1]))
+    names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost, _ in slower[:3]))
+    kind = next(one.kind for one in found.notes.half)
+    gain = found.half_alone * saved / busy
+    what = f"this processor is slower in {kind} than in float32: operations of {names} and others take"
+    yield Cost(f"{what} {busy / (busy - saved):.2g} times as long", gain, gain, found.half_alone)
+
+
+SINGLE = "compute in float32 on a processor, and keep half precision for accelerators"
+RULE = Rule(
+    "half_precision", "Half precision is slow on this processor", find,
+    {
+        "engine": SINGLE, "card": f"{SINGLE}: leave out model.precision",
+        "keras": f'{SINGLE}: keras.mixed_precision.set_dtype_policy("float32"), or dtype="float32" of layers',
+        "loop": SINGLE, "jax": SINGLE,
+    },
+    before='keras.mixed_precision.set_dtype_policy("mixed_float16")',
+    after="""if tf.config.list_physical_devices("GPU"):
+    keras.mixed_precision.set_dtype_policy("mixed_float16")""",
+)  # fmt: skip
