@@ -70,7 +70,7 @@ def _get_data(fit: Fit) -> tuple[Any, ...]:
 
 
 def _get_settings(fit: Fit) -> dict[str, Any]:
-    more = {"batch_size": BATCH} if isinstance(fit.data, tuple) else {"steps_per_epoch": fit.steps}
+    more = {"batch_size": BATCH} if isinstance(fit.data, tuple) else {"steps_per_epoch": fit.steps, "shuffle": False}
     return more | fit.settings
 
 

@@ -78,13 +78,17 @@ def test_the_command_imports_each_benchmark():
     assert "score" in files and files <= imported
 
 
-@pytest.mark.parametrize("name", ["pause_in_step", pytest.param("eager_loop", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    ["pause_in_step", "waiting_callback", "no_prefetch", "python_numbers", "eager_loop", "constant_inverse"],
+)
 def test_a_program_and_its_twin_are_told_apart(tmp_path, name):
+    """Live, and short; of the others recordings are read."""
     load_programs()
     for planted in (True, False):
         training = PROGRAMS[name].make(planted)
         assert time_steps(training) > 0
-        record(training, tmp_path / str(planted))
+        record(training, tmp_path / str(planted), steps=8)
         findings = read(tmp_path / str(planted))["findings"]
         first = findings[0]["rule"] if findings else "none"
         assert (first == PROGRAMS[name].rule) == planted

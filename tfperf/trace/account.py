@@ -42,8 +42,9 @@ class Account:
 
     steps: how many there were in it. epochs: how many ended in it, and how many would in as many steps of a whole
     training, where that is known: what happens once an epoch is counted as often as it then does.
-    samples: looks at the training's thread. overhead_ms: what recording adds to a step, which comes off where the host
-    is at work, for there it is; None: not known, and nothing does. overhead_left_ms: what could not come off anywhere.
+    samples: looks at the training's thread. overhead_ms: what recording adds to a step, which comes off where events
+    are recorded; None: not known, and nothing does. overhead_left_ms: what is more than these can take, and comes off
+    everywhere.
     moments: when each cause has its time, as it was recorded.
     """
 
@@ -78,7 +79,7 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     for cause in CAUSES:
         mine = free if cause == "unexplained" else free.intersect(claims.find(cause))
         free, moments[cause] = free.subtract(mine) if len(mine) else free, mine
-        recorded = EVENT_NS * claims.count_events(cause, mine) / max(mine.length, 1)  # per ns
+        recorded = EVENT_NS * claims.count_events(mine) / max(mine.length, 1)  # per ns
         charges += [
             Charge(cause, name, ns / 1e6 / count, times / count, min(recorded, MOST) * ns / 1e6 / count)
             for name, ns, times in claims.split(cause, mine)
@@ -91,8 +92,11 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     shared = _share_out(charges, epochs, expected)
     most = sum(one.recording for one in shared)
     off, left = min(overhead or 0.0, most), max((overhead or 0.0) - most, 0.0)
-    without = tuple(replace(one, ms=one.ms - off * one.recording / most) if most else one for one in shared)
-    return Account(without, count, epochs, expected, claims.count_samples(window), overhead, left, moments)
+    without = [replace(one, ms=one.ms - off * one.recording / most) if most else one for one in shared]
+    whole = sum(one.ms for one in without)  # what is left slows all of it: threads that record share the processors
+    scale = 1.0 - min(left / whole, MOST) if whole else 1.0
+    without = [replace(one, ms=one.ms * scale) for one in without]
+    return Account(tuple(without), count, epochs, expected, claims.count_samples(window), overhead, left, moments)
 
 
 def _share_out(charges: Iterable[Charge], epochs: int, expected: float | None) -> list[Charge]:

@@ -58,7 +58,7 @@ class Claims:
         device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
         self.main = events.lane == steps.lane
         ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes], bool)[events.lane]
-        self.host, self.waited = ~device, ~device & ~ahead
+        self.waited = ~device & ~ahead
         eager = operations & self._match(EAGER_OPERATION) & ~device
         fetching = operations & (phase_index == PHASES.index("input")) & ~device
         self.python = operations & self._match(GRAPH, lambda found: bool(PYTHON_KIND.match(found["kind"]))) & ~device
@@ -117,11 +117,9 @@ class Claims:
         """How often the training's thread was looked at."""
         return int(window.contains(self.sample_times).sum())
 
-    def count_events(self, cause: Cause, times: Intervals) -> int:
-        """How many events begin in the time of a cause on the host's threads that steps wait for: each takes time to be
-        recorded. For input they wait for those of datasets, too.
-        """
-        return int(times.contains(self.events.begin[self.host if cause == "input" else self.waited]).sum())
+    def count_events(self, times: Intervals) -> int:
+        """How many events begin in a time on the host's threads that steps wait for: each takes time to be recorded."""
+        return int(times.contains(self.events.begin[self.waited]).sum())
 
     @property
     def short_kernels_ns(self) -> float:

@@ -40,13 +40,14 @@ OVERHEAD = 0.2  # of a step, from which what recording costs may look like a cau
 def list_findings(found: Attribution) -> list[Finding]:
     """All that is worth a change; together they give back no more than a step takes.
 
-    Where recording costs much, and not all of that could be taken off, what it may have caused itself is left out.
+    Where recording costs so much that more than what is left of a step cannot be told from it, what it may have caused
+    itself is left out.
     """
     account = found.account
     costly = (account.overhead_ms or 0.0) > OVERHEAD * account.period_ms
-    least = account.overhead_left_ms if costly else 0.0
+    hidden = costly and account.overhead_left_ms > account.period_ms
     every = sorted(
-        (one for rule in RULES for one in rule.list_findings(found) if rule.name not in HOST or one.gain_ms > least),
+        (one for rule in RULES for one in rule.list_findings(found) if rule.name not in HOST or not hidden),
         key=lambda finding: -finding.gain_ms,
     )
     return list(_limit(every, account.period_ms))
