@@ -93,7 +93,7 @@ def make_eager_then_shapes(planted: bool) -> OwnLoop:
         weight.assign_sub(1e-6 * tf.ones_like(weight) * loss)
         return loss
 
-    tensor, count = tf.constant(x), iter(range(3, 250))
+    tensor, count = tf.constant(x), iter(range(3, len(x)))
 
     def run(mark: Mark, numbers: Iterable[int]) -> None:
         for number in numbers:
