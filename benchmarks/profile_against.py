@@ -15,7 +15,7 @@ from tfperf.trace.diff import PERIOD, compare
 
 ROOT = Path(__file__).parents[1]
 # twins without a cause, of the benchmark `diagnosis`: fits of arrays and of pipelines, loops, compiled and eager
-PROGRAMS = ("busy_callback", "large_validation", "no_cache", "elementwise_chain", "numpy_metric", "large_table")
+PROGRAMS = ("busy_callback", "no_cache", "numpy_metric", "large_validation", "one_step_a_call", "large_table")
 REPEAT, PAIRS, LONGER = 5, 10, 0.08  # captures a side, as `tfperf profile` makes; pairs of a program; of a 10 ms step
 ERRORS, DRAWS = 4.5, 400  # standard errors of the planted shifts; how many are planted
 SECONDS = 300

@@ -79,7 +79,7 @@ def _attribute_steps(step: Callable[[], None], on_begin: Callable[[], None]) -> 
 
 @register_benchmark(
     "profile-overhead",
-    claim="steps of 3 ms and more take at most 5 % longer while they are recorded",
+    claim="how much longer steps take while they are recorded, which a profile says, and takes off",
     sweep=f"the shipped card with R = {', '.join(map(str, REPLICAS))}, {ROUNDS} windows each",
     unit=f"ms a step, medians of {CALLS} calls recorded and {CALLS} before; overhead: recorded over not, less one",
 )

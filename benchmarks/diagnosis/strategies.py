@@ -103,7 +103,7 @@ def make_mirrored_python(planted: bool) -> OwnLoop:
 
     def summarise(values: Any) -> None:
         for value in strategy.experimental_local_results(values):
-            np.sort(np.tile(value.numpy().ravel(), 8))
+            np.sort(np.tile(value.numpy().ravel(), 64))
 
     def take() -> Any:
         values = step()
