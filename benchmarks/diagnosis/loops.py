@@ -182,8 +182,8 @@ def make_one_step_a_call(planted: bool) -> OwnLoop:
 
 @register_program("short_operations")
 def make_elementwise_chain(planted: bool) -> OwnLoop:
-    """Hundreds of small operations after one another."""
-    weight = tf.Variable(tf.ones((64,)))
+    """Hundreds of small operations after one another, and one that is long enough for TensorFlow to record it."""
+    weight, matrix = tf.Variable(tf.ones((64,))), tf.Variable(tf.ones((192, 192)))
 
     @tf.function(jit_compile=not planted)
     def step() -> Any:
@@ -191,6 +191,6 @@ def make_elementwise_chain(planted: bool) -> OwnLoop:
         for _ in range(400):
             value = tf.tanh(value * 0.99 + 0.01)
         weight.assign_add(1e-3 * value)
-        return tf.reduce_sum(value)
+        return tf.reduce_sum(value) + tf.reduce_sum(matrix @ matrix)
 
     return repeat(step)

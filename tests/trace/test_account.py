@@ -101,6 +101,18 @@ def test_a_call_that_compiles_spends_the_rest_of_its_time_for_it(tmp_path):
     assert get_us(found)["compilation"] == (900 - 200) / 2
 
 
+def test_a_call_that_compiles_for_a_part_of_its_time_still_waits_for_input(tmp_path):
+    plain = {"tf_function_call": "notTraced-nonXla"}
+    python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(3)] + [
+        ("step", 1000 * i, 900, plain) for i in range(3)
+    ]
+    python += [("XlaCompiler::Compile", 1000 * i, 100) for i in range(3)]
+    main = [("IteratorGetNext:IteratorGetNext", 1000 * i + 100, 600) for i in range(3)]
+    main += [("a/A:MatMul", 1000 * i + 700, 190) for i in range(3)]
+    times = get_us(read(tmp_path, python=us(*python), main=us(*main)))
+    assert times["input"] == 600 and times["compilation"] == 110
+
+
 def test_what_happens_once_an_epoch_is_counted_as_in_a_long_training(tmp_path):
     """Of three periods that are recorded one has an epoch's end; in the training one of ten has."""
     python: list[Any] = [("train", 100 * i, 50, MARK) for i in range(4)] + [("tfperf.epoch", 60, 30)]
@@ -109,6 +121,10 @@ def test_what_happens_once_an_epoch_is_counted_as_in_a_long_training(tmp_path):
     for per_epoch, want in ((None, 40 / 3), (10, 40 / 10)):
         found = read(tmp_path, replace(NOTES, calls_per_epoch=per_epoch), **lines)
         assert 1e3 * found.account.sum("epoch") == pytest.approx(want)  # from 50 on, where the last call ended
+    notes = replace(NOTES, calls_per_epoch=100, recorded_ms=0.1, unrecorded_ms=0.08)
+    shared = read(tmp_path, notes, **lines).account
+    assert all(0 <= one.recording <= one.ms * 3 and one.ms >= 0 for one in shared.charges)
+    assert shared.period_ms < 0.1
 
 
 def test_an_epoch_that_ends_within_a_call_takes_no_time_of_the_steps_before_it(tmp_path):

@@ -84,6 +84,20 @@ def test_operations_on_captured_tensors_are_constant_those_on_variables_are_not(
     assert not {"learned", "drawn", "argument"} & names
 
 
+def test_of_a_function_that_was_made_late_the_last_traces_are_those_of_the_window(tmp_path):
+    def run(number):
+        function = made.setdefault("one", tf.function(lambda x: tf.reduce_sum(x), reduce_retracing=False))
+        function(tf.ones([3 if number < 6 else 4])).numpy()
+
+    made: dict = {}
+    with capture(tmp_path, steps=3, skip=4) as window:
+        for number in range(9):
+            with window.step(number):
+                run(number)
+    (entry,) = [one for one in read_attribution(tmp_path).ledger if one.kind == "trace"]
+    assert "new shape" in entry.cause and "(4,)" in entry.cause
+
+
 def test_constant_work_of_a_keras_fit_is_found(tmp_path):
     from tfperf.trace.callback import ProfileCallback
 

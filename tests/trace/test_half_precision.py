@@ -81,3 +81,29 @@ def test_the_gain_is_what_float32_takes_less(tmp_path, share):
     assert one.gain_ms == pytest.approx(0.06) and one.bound_ms == pytest.approx(0.12)
     assert "slower in float16" in one.what and "a and others take 2 times as long" in one.what
     assert "float32" in one.change
+
+
+def test_casts_alone_are_no_computing(tmp_path):
+    """Features that are kept in half precision, and computed with in float32."""
+    python: list[Any] = [("train", 200 * i, 200, MARK) for i in range(4)]
+    main = [e for i in range(4) for e in (("a/Cast:Cast", 200 * i, 80), ("c/C:MatMul", 200 * i + 80, 116))]
+    half = [{"name": "a/Cast", "kind": "float16", "single_share": 0.0}]
+    told = parse_notes({"own": True, "optimizers": [], "half": half})
+    path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}})
+    assert not [one for one in list_findings(read_attribution(path, told)) if one.rule == "half_precision"]
+
+
+def test_a_users_python_is_not_run_again_and_large_operations_are_not():
+    called: list[int] = []
+
+    def double(value):
+        called.append(1)
+        return value + value
+
+    function = tf.function(lambda x: tf.numpy_function(double, [x], tf.float16, stateful=False))
+    traced = function.get_concrete_function(tf.TensorSpec([4], "float16"))
+    operation = next(one for one in traced.graph.get_operations() if one.type.startswith("PyFunc"))
+    assert measure_single_share(operation) is None and not called
+    large = tf.function(lambda x: x * x).get_concrete_function(tf.TensorSpec([2**25], "float16"))
+    operations = {"Mul": find_operation(large, "Mul")}
+    assert [one["single_share"] for one in half_precision._measure_largest(operations)] == [None]

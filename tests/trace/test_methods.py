@@ -1,5 +1,6 @@
 """Methods of Keras that a loop calls in its steps are told, with the line that calls them."""
 
+import threading
 from typing import Any
 
 import keras
@@ -10,7 +11,8 @@ from tests.trace.profiles import us, write
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.capture import capture
 from tfperf.trace.findings import list_findings
-from tfperf.trace.methods import METHODS
+from tfperf.trace.hooks import mark_hooks
+from tfperf.trace.methods import METHODS, MethodMarks
 from tfperf.trace.notes import Notes
 
 MARK = {"step_num": 0}
@@ -67,3 +69,57 @@ def test_an_inner_method_is_part_of_the_outer_one_and_an_error_leaves_no_range(t
                 model.fit(x, y, validation_data=(x, y), verbose=0)
     names = {one.name.partition(" ")[0] for one in read_attribution(tmp_path).account.list("method")}
     assert names == {"fit", "predict"}
+
+
+def test_a_method_over_many_batches_leaves_its_time_to_what_it_spends_it_on(tmp_path):
+    plain = {"tf_function_call": "notTraced-nonXla"}
+    for batches, method, waits in ((3, 900, 0), (20, 0, 400)):
+        python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(3)]
+        for i in range(3):
+            python.append(("tfperf.method:fit at a.py:3 in run", 1000 * i, 900))
+            for k in range(batches):
+                at = 1000 * i + 40 * k
+                python += [("Iterator::Prefetch", at + 20, 20), ("step", at + 1, 2, plain)]
+        main = [("a/A:MatMul", 1000 * i + 905, 70) for i in range(3)]
+        folder = tmp_path / str(batches)
+        path = write(folder / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}})
+        account = read_attribution(path, Notes(own=True, optimizers=())).account
+        assert 1e3 * account.sum("method") == pytest.approx(method)
+        assert 1e3 * account.sum("input") == pytest.approx(waits)
+
+
+def test_what_another_thread_predicts_is_no_cause(tmp_path):
+    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(4)]
+    main = [("a/A:MatMul", 100 * i + 10, 60) for i in range(4)]
+    other = [("tfperf.method:predict at a.py:9 in act", 0, 400)]
+    lines = {"python": us(*python), "main": us(*main), "other": us(*other)}
+    account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), Notes(own=True)).account
+    assert account.sum("method") == 0 < account.sum("dispatch")
+
+
+def test_what_another_thread_calls_is_not_marked_and_marks_nothing_of_this_one():
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = np.ones((4, 2), "float32")
+    model.predict(x, verbose=0)
+    marks, said = MethodMarks(), []
+    marks.start()
+    try:
+        thread = threading.Thread(target=lambda: said.append((model.predict(x, verbose=0), marks._inside)))
+        thread.start()
+        thread.join()
+    finally:
+        marks.stop()
+    ((_, inside),) = said
+    assert not inside and "predict" not in vars(keras.Model)
+
+
+def test_a_callback_that_is_listed_twice_has_its_own_hooks_again():
+    class Own(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            pass
+
+    one = Own()
+    with mark_hooks([one, one]):
+        assert "on_epoch_end" in vars(one)
+    assert "on_epoch_end" not in vars(one)

@@ -77,8 +77,10 @@ def describe_account(record: Record) -> list[str]:
         out.append("what recording itself costs is not known: n/a; let the training go on for some calls after it")
     else:
         out.append(
-            f"recording itself costs {format_digits(overhead)} ms a step, which is taken off where the host works"
+            f"recording itself costs {format_digits(overhead)} ms a step, which is taken off where events are recorded"
         )
+        if left := account["overhead_left_ms"]:
+            out.append(f"{format_digits(left)} ms of that are more than events explain, and come off everywhere")
     if account["expected_epochs"] is not None and account["epochs"]:
         seen, expected = account["epochs"], format_digits(account["expected_epochs"])
         out.append(f"{seen} epochs end in what is recorded, {expected} in as many steps of a long training")

@@ -180,7 +180,8 @@ class ChangeSearch:
             why = self._explain_misfit(tried)
             tried = replace(tried, why=why) if why else self._measure_change(tried, finding)
             self.tried.append(tried)
-            self.show(2 * self.repeat, 2 * self.repeat, f"tried {key}: {value}")
+            said = "cannot be had" if tried.outcome == "refused" else "tried"
+            self.show(2 * self.repeat, 2 * self.repeat, f"{key}: {tried.after}: {said}")
             if tried.outcome == "kept":
                 return tried
             if tried.outcome != "refused":

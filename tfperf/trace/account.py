@@ -14,7 +14,9 @@ from tfperf.trace.steps import Steps
 
 EPOCH_CAUSES = frozenset(["validation", "epoch"])
 EVENT_NS, MOST = 10_000, 0.7  # what an event of the host takes at most to be recorded; share of a charge at most
-EPOCH_HOOKS = ("on_epoch_begin", "on_epoch_end", "on_test_begin", "on_test_end")
+EPOCH_HOOKS = (
+    "on_epoch_begin", "on_epoch_end", "on_test_begin", "on_test_end", "on_test_batch_begin", "on_test_batch_end",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Account:
     training, where that is known: what happens once an epoch is counted as often as it then does.
     samples: looks at the training's thread. overhead_ms: what recording adds to a step, which comes off where events
     are recorded; None: not known, and nothing does. overhead_left_ms: what is more than these can take, and comes off
-    everywhere.
+    everywhere. kept: the share of any time that is left then.
     moments: when each cause has its time, as it was recorded.
     """
 
@@ -56,6 +58,7 @@ class Account:
     overhead_ms: float | None = None
     overhead_left_ms: float = 0.0
     moments: Mapping[Cause, Intervals] = field(default_factory=dict)
+    kept: float = 1.0
 
     @property
     def period_ms(self) -> float:
@@ -96,7 +99,9 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     whole = sum(one.ms for one in without)  # what is left slows all of it: threads that record share the processors
     scale = 1.0 - min(left / whole, MOST) if whole else 1.0
     without = [replace(one, ms=one.ms * scale) for one in without]
-    return Account(tuple(without), count, epochs, expected, claims.count_samples(window), overhead, left, moments)
+    return Account(
+        tuple(without), count, epochs, expected, claims.count_samples(window), overhead, left, moments, scale
+    )
 
 
 def _share_out(charges: Iterable[Charge], epochs: int, expected: float | None) -> list[Charge]:
@@ -104,7 +109,10 @@ def _share_out(charges: Iterable[Charge], epochs: int, expected: float | None) -
     if not epochs or expected is None:
         return list(charges)
     factor = expected / epochs
-    return [replace(one, ms=one.ms * factor, times=one.times * factor) if one.per_epoch else one for one in charges]
+    return [
+        replace(one, ms=one.ms * factor, times=one.times * factor, recording=one.recording * factor)
+        if one.per_epoch else one for one in charges
+    ]  # fmt: skip
 
 
 def find_window(steps: Steps) -> Intervals:

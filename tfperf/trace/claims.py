@@ -40,6 +40,7 @@ EAGER = re.compile(r"EagerLocalExecute: (?!__inference)\w+|EagerExecute|TFE_\w+|
 EAGER_OPERATION = re.compile(r"EagerLocalExecute: (?!__inference)\w+")
 SHORT_KERNEL_NS = 200_000
 EXECUTOR = re.compile(r"ExecutorState::Process(Async::Done)?|ExecutorDoneCallback")
+FEW_CALLS = 8  # compiled calls in a method up to which it is its dataset that costs
 COMPILING = 0.1  # share of a call from which on it is one that compiles
 KERNEL = re.compile(r"KernelAndDeviceFunc::Run")
 CONVERSION = re.compile(r"tf\.constant|convert_to_tensor")
@@ -73,10 +74,10 @@ class Claims:
         waits = np.union1d(find_rows(events, INPUT_WAIT), np.flatnonzero(fetching & ~self._match(SET_UP)))
         callbacks, validation = self._merge_ranges("callback"), self._find_ranges("validation")
         self.known: dict[Cause, Intervals] = {
-            "garbage": self._merge_details(GARBAGE), "compilation": self._find_compilations(),
+            "garbage": self._merge_details(GARBAGE), "compilation": self._find_compilations(waits),
             "callback": callbacks.subtract(self._find_inner(validation, callbacks)),
             "validation": self._merge_ranges("validation"),
-            "work": self.work, "eager_work": self.eager_work, "method": self._merge_details(METHOD),
+            "work": self.work, "eager_work": self.eager_work, "method": self._find_methods(),
             "py_function": merge_events(events, self.python),
             "conversion": merge_events(events, self._match(CONVERSION) & self.main).intersect(self.calls),
             "input": merge_events(events, waits).add(self._merge_ranges("input")), "epoch": self._find_epochs(),
@@ -152,6 +153,14 @@ class Claims:
         rows = [np.zeros(0, np.int64), *(rows for _, rows in list_details(self.events, prefix))]
         return merge_events(self.events, np.concatenate(rows))
 
+    def _find_methods(self) -> Intervals:
+        """Methods that the training's thread calls for few batches; of longer ones the causes inside count."""
+        rows = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in list_details(self.events, METHOD))])
+        rows = rows[self.main[rows]]
+        calls = np.sort(self.events.begin[self._list_function_calls()])
+        begin, end = self.events.begin[rows], self.events.end[rows]
+        return merge_events(self.events, rows[np.searchsorted(calls, end) - np.searchsorted(calls, begin) <= FEW_CALLS])
+
     def _find_calls(self) -> tuple[Times, Times]:
         """Calls of compiled functions; in a profile that tells of none, of steps."""
         mine = self._list_function_calls()
@@ -159,14 +168,15 @@ class Claims:
             return self.events.begin[mine], self.events.end[mine]
         return self.steps.call_begin, self.steps.call_end
 
-    def _find_compilations(self) -> Intervals:
+    def _find_compilations(self, waits: Int64Array) -> Intervals:
         """A compiler's work, and what a call that traces or compiles does before and after that without operations."""
         calls = merge_events(self.events, find_traces(self.events)).add(self._find_compiling_calls())
         built = self._match(re.compile(BUILDING))
         # what a method traces beside its steps are its dataset's functions
-        datasets = merge_events(self.events, built).intersect(self._merge_details(METHOD)).subtract(calls)
+        datasets = merge_events(self.events, built).intersect(self._find_methods()).subtract(calls)
         compiling = merge_events(self.events, find_compilations(self.events))
-        return compiling.subtract(datasets).add(calls.subtract(self.work))
+        others = self.work.add(merge_events(self.events, self.python)).add(merge_events(self.events, waits))
+        return compiling.subtract(datasets).add(calls.subtract(others))
 
     def _find_compiling_calls(self) -> Intervals:
         """Calls of which a compiler takes a good part: the rest of that is spent for it, too."""
@@ -245,7 +255,7 @@ class Claims:
         elif cause == "garbage":
             yield from list_details(events, GARBAGE)
         elif cause == "method":
-            yield from list_details(events, METHOD)
+            yield from ((name, rows[self.main[rows]]) for name, rows in list_details(events, METHOD))
         elif cause == "compilation":
             traced = find_traces(events)
             for name in dict.fromkeys(events.name[traced].tolist()):

@@ -14,6 +14,7 @@ from tfperf.trace.noted_work import complete_graph, find_batch_size, list_ran
 
 HALF = ("float16", "bfloat16")
 MOST, REPEATS, SECONDS = 24, 4, 2.0  # operations that are timed; how often; seconds after which no more is
+LARGEST = 2**26  # elements of an operation that is run again: its inputs and outputs are there twice more
 
 
 def find_half_operations(spaces: Iterable[Any], graphs: Iterable[Any] | None = None) -> list[dict[str, Any]]:
@@ -34,18 +35,19 @@ def find_half_operations(spaces: Iterable[Any], graphs: Iterable[Any] | None = N
     ran = {name for name, _ in list_ran(names)}
     found: dict[str, Any] = {}
     others: set[str] = set()
+    batch = find_batch_size()
     for graph in graphs:
-        half, rest = _split_operations(graph, ran)
+        half, rest = _split_operations(graph, ran, batch)
         found |= half
         others |= rest
     return list(_measure_largest({name: one for name, one in found.items() if name not in others}))
 
 
-def _split_operations(graph: Any, ran: set[str]) -> tuple[dict[str, Any], set[str]]:
+def _split_operations(graph: Any, ran: set[str], batch: int | None) -> tuple[dict[str, Any], set[str]]:
     """Operations of a graph that ran and compute in half precision, by name; names of the others that ran."""
     mine = [one for one in graph.get_operations() if one.name in ran and one.type not in PASSED_ON]
     half = {one.name: one for one in mine if _find_type(one)}
-    if half and (batch := find_batch_size()):
+    if half and batch:
         complete = complete_graph(graph, batch)
         if complete is not None:
             half = {name: complete.get_operation_by_name(name) for name in half}
@@ -63,8 +65,10 @@ def _measure_largest(operations: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     largest = sorted(operations, key=lambda name: -_count_elements(operations[name]))
     for number, name in enumerate(largest):
         operation = operations[name]
-        share = 0.0 if operation.type == "Cast" else None  # which float32 does without
-        if share is None and number < MOST and time.perf_counter() - start < SECONDS:
+        floats = all(one.dtype.is_floating for one in (*operation.inputs, *operation.outputs))
+        share = 0.0 if operation.type == "Cast" and floats else None  # which float32 does without
+        fits = number < MOST and _count_elements(operation) <= LARGEST
+        if share is None and fits and time.perf_counter() - start < SECONDS:
             share = measure_single_share(operation)
         yield {"name": name, "kind": _find_type(operation), "single_share": share}
 
@@ -76,13 +80,19 @@ def _count_elements(operation: Any) -> int:
 
 def measure_single_share(operation: Any) -> float | None:
     """Time that an operation takes in float32 over that in half precision, medians in turn; None: it cannot be run."""
-    if operation.op_def.is_stateful or not all(_is_known(one) for one in operation.inputs):
+    is_python = operation.type.startswith("PyFunc")
+    if operation.op_def.is_stateful or is_python or not all(_is_known(one) for one in operation.inputs):
         return None
+    start, times = time.perf_counter(), list[tuple[float, float]]()
     try:
         half, single = (_build_call(operation, is_single) for is_single in (False, True))
-        times = [(_time(half), _time(single)) for _ in range(REPEATS + 1)][1:]  # the first compile
+        for _ in range(REPEATS + 1):
+            times.append((_time(half), _time(single)))
+            if time.perf_counter() - start > SECONDS:
+                break
     except Exception:  # whatever TensorFlow says of an operation that is torn out of its graph
         return None
+    times = times[1:] or times  # the first compile
     return median(one for _, one in times) / median(one for one, _ in times)
 
 

@@ -31,7 +31,7 @@ class Hooks:
 
     def restore(self) -> None:
         """Give the callbacks their own hooks back."""
-        for other, name, original in self.replaced:
+        for other, name, original in reversed(self.replaced):
             if original is None:
                 delattr(other, name)
             else:

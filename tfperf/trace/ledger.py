@@ -1,6 +1,7 @@
 """Functions traced and programs compiled while a profile was recorded."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,10 +30,18 @@ class Entry:
 
 
 def make_ledger(events: Events, causes: Sequence[FunctionTrace]) -> tuple[Entry, ...]:
-    """The ledger of a profile; `causes`: what the capture saw of functions, in order."""
+    """The ledger of a profile; `causes`: what the capture saw of functions, in order.
+
+    It may have seen earlier traces of a function, too: the last ones are those of the profile.
+    """
     left = list(causes)
     out = []
     rows = find_traces(events)
+    counts = Counter(events.names[number] for number in events.name[rows].tolist())
+    for name, count in counts.items():
+        told = [one for one in left if one.function == name]
+        for one in told[: max(len(told) - count, 0)]:
+            left.remove(one)
     for row in rows[np.argsort(events.begin[rows], kind="stable")].tolist():
         name = events.names[events.name[row]]
         mine = next((one for one in left if one.function == name), None)

@@ -1,6 +1,7 @@
 """Trace ranges around Keras' methods that go over data, where a loop of the program's own calls them."""
 
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,11 @@ class MethodMarks:
 
     def __init__(self) -> None:
         self.replaced: list[tuple[Any, str, Any]] = []
-        self._inside = False
+        self._inside, self._thread = False, 0
 
     def start(self) -> None:
-        """Begin, in a program that has loaded Keras."""
+        """Begin, in a program that has loaded Keras; what other threads call is not marked."""
+        self._thread = threading.get_ident()
         keras = sys.modules.get("keras")
         for name in METHODS if keras is not None else ():
             kind = keras.Model  # type: ignore[union-attr]
@@ -38,7 +40,7 @@ class MethodMarks:
         import tensorflow as tf
 
         def run_marked(*arguments: Any, **named: Any) -> Any:
-            if self._inside:
+            if self._inside or threading.get_ident() != self._thread:
                 return method(*arguments, **named)
             self._inside = True
             line = describe_frame(sys._getframe(1))

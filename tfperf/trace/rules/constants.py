@@ -14,7 +14,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     constant = found.constant
     if constant:
         names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost in constant[:3]))
-        alone, every = found.constant_alone, sum(cost.ms for cost in constant)
+        alone, every = (found.account.kept * ms for ms in (found.constant_alone, sum(cost.ms for cost in constant)))
         yield Cost(f"operations that depend on constants alone ({names})", alone, alone, max(alone, every))
 
 

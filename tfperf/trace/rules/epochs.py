@@ -1,4 +1,4 @@
-"""What it takes to end a pass over the data and begin the next: an epoch, or `predict` of each step."""
+"""What it takes to end a pass over the data and begin the next."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -21,8 +21,7 @@ RULE = Rule(
     {
         "engine": "raise train.steps_per_call", "card": "let an epoch have more steps (train.steps_per_epoch)",
         "keras": "let an epoch have more steps: repeat() the dataset and give steps_per_epoch",
-        "loop": "make the dataset's iterator once: repeat() it and take steps by number; call model(x) in place of "
-                "model.predict(x)",
+        "loop": "make the dataset's iterator once: repeat() it and take steps by number",
         "jax": "make the iterator once, and take steps by number",
     },
     before="model.fit(data, epochs=1000)  # of 8 batches each",

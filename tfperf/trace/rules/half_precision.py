@@ -12,17 +12,19 @@ if TYPE_CHECKING:
 def find(found: "Attribution") -> Iterator[Cost]:
     """While nothing else runs; by how much float32 is faster at the operations, each run by itself."""
     rules = found.notes.rules
-    mine = [(cost, share) for cost in found.costs if (share := rules.find_half(cost.scopes)) is not None]
+    steps = (cost for cost in found.costs if cost.phase != "input")  # what a dataset does ahead is not of half_alone
+    mine = [(cost, share) for cost in steps if (share := rules.find_half(cost.scopes)) is not None]
     busy = sum(cost.busy_ms for cost, _ in mine)
     saved = sum(cost.busy_ms * (1 - share) for cost, share in mine)
-    if not busy or saved <= 0:
+    if saved <= 0 or not any(0 < share < 1 for _, share in mine):  # casts alone compute nothing
         return
     slower = sorted((pair for pair in mine if pair[1] < 1), key=lambda pair: -pair[0].busy_ms * (1 - pair[1]))
     names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost, _ in slower[:3]))
     kind = next(one.kind for one in found.notes.half)
-    gain = found.half_alone * saved / busy
+    alone = found.account.kept * found.half_alone
+    gain = alone * saved / busy
     what = f"this processor is slower in {kind} than in float32: operations of {names} and others take"
-    yield Cost(f"{what} {busy / (busy - saved):.2g} times as long", gain, gain, found.half_alone)
+    yield Cost(f"{what} {busy / (busy - saved):.2g} times as long", gain, gain, alone)
 
 
 SINGLE = "compute in float32 on a processor, and keep half precision for accelerators"

@@ -15,7 +15,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     mine = [(cost, tables) for cost in found.costs if (tables := rules.find_tables(cost.scopes))]
     if mine:
         names = ", ".join(dict.fromkeys(name for _, tables in mine for name in tables))
-        alone, every = found.tables_alone, sum(cost.ms for cost, _ in mine)
+        alone, every = (found.account.kept * ms for ms in (found.tables_alone, sum(cost.ms for cost, _ in mine)))
         what = f"the update goes over all rows of {names}, whatever rows a batch has"
         yield Cost(what, alone, alone, max(alone, every))
 
