@@ -63,6 +63,20 @@ def test_in_a_call_dispatch_ends_with_the_first_operation(tmp_path):
     assert get_us(found) == want
 
 
+def test_where_the_executor_runs_operations_do_that_are_too_short_to_be_recorded(tmp_path):
+    """Of a call of 80 its executor works from 10 to 70, and an operation that is recorded from 40 to 50."""
+    call = {"tf_function_call": "notTraced-nonXla"}
+    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(3)] + [
+        ("step", 100 * i, 80, call) for i in range(3)
+    ]
+    main = [("ExecutorState::Process", 100 * i + 10, 60) for i in range(3)]
+    main += [("a/A:MatMul", 100 * i + 40, 10) for i in range(3)]
+    ahead = [("ExecutorState::Process", 100 * i, 80) for i in range(3)]  # of a dataset: no part of the call
+    lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*ahead)}
+    times = get_us(read(tmp_path, **lines))
+    assert (times["dispatch"], times["between"], times["work"]) == (20, 50, 10)
+
+
 def test_python_is_split_by_where_the_thread_was_found(tmp_path):
     call = {"tf_function_call": "notTraced-nonXla"}
     python: list[Any] = [("train", 200 * i, 190, MARK) for i in range(2)] + [

@@ -169,6 +169,7 @@ def test_eager_steps_are_told_and_their_lines_are_not(tmp_path):
     (one,) = find(tmp_path, python, [], "loop", lines=looks)
     assert one.rule == "eager" and "20 operations" in one.what and "tf.function" in one.change
     assert one.ms == pytest.approx(20 * (0.6 + 0.2))  # all but the kernels, and what is no work of those
+    assert one.gain_ms == pytest.approx(0.8 * (20 - 6 - 0.08 * 20))  # a compiled call takes as long as six and a bit
 
 
 def test_lines_of_a_function_are_one_finding(tmp_path):
