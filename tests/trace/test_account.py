@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.trace.profiles import us, write
+from tfperf.trace.account import Charge
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.claims import CAUSES
 from tfperf.trace.notes import parse_notes
@@ -135,6 +136,8 @@ def test_what_happens_once_an_epoch_is_counted_as_in_a_long_training(tmp_path):
     for per_epoch, want in ((None, 40 / 3), (10, 40 / 10)):
         found = read(tmp_path, replace(NOTES, calls_per_epoch=per_epoch), **lines)
         assert 1e3 * found.account.sum("epoch") == pytest.approx(want)  # from 50 on, where the last call ended
+    assert Charge("callback", "Own.on_test_batch_end", 1.0).per_epoch
+    assert not Charge("callback", "Own.on_train_batch_end", 1.0).per_epoch
     notes = replace(NOTES, calls_per_epoch=100, recorded_ms=0.1, unrecorded_ms=0.08)
     shared = read(tmp_path, notes, **lines).account
     assert all(0 <= one.recording <= one.ms * 3 and one.ms >= 0 for one in shared.charges)

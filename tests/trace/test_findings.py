@@ -213,6 +213,9 @@ def test_what_recording_itself_may_have_caused_is_left_out(tmp_path):
     for unrecorded, rules in ((0.098, ["calls"]), (0.03, [])):
         notes = {"recorded_ms": 0.1, "unrecorded_ms": unrecorded}
         assert [one.rule for one in find(tmp_path, python, main, "loop", notes)] == rules
+    constant = {"recorded_ms": 0.1, "unrecorded_ms": 0.05, "constant": ["dense/MatMul"]}
+    (one,) = [one for one in find(tmp_path, python, main, "loop", constant) if one.rule == "constants"]
+    assert one.gain_ms < 0.04 < 0.06, "what slows a whole step slowed that, too"
 
 
 def test_each_rule_has_a_change_for_each_kind_of_program_and_an_example():
