@@ -28,13 +28,13 @@ Series = Sequence[Mapping[str, Any]]  # of captures
     sweep="pairs of five captures a side in turn, each in a process of its own; shifts planted in what they measured",
     unit="pairs, and the share of them that differ: in turn as cards are recorded, and by each side's scatter alone",
 )
-def measure_against(pairs: int = PAIRS, only: str = "") -> Iterator[Row]:
-    """pairs: of each program, and of the longer step; only: names of programs, with commas."""
+def measure_against(rounds: int = PAIRS, only: str = "") -> Iterator[Row]:
+    """rounds: pairs of each program, and of the longer step; only: names of programs, with commas."""
     chosen = only.split(",") if only else [*PROGRAMS, "longer"]
     found: list[tuple[Series, Series]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen:
-            sides = [_record_pair(name, Path(folder, name, str(i))) for i in range(pairs)]
+            sides = [_record_pair(name, Path(folder, name, str(i))) for i in range(rounds)]
             yield _make_row("a step of 10 ms, 8 % longer" if name == "longer" else name, sides)
             found += [] if name == "longer" else sides
     if found:

@@ -29,7 +29,7 @@ def test_planted_shifts_are_as_many_standard_errors_as_it_says():
 def test_shares_are_those_of_the_pairs_that_differ(monkeypatch):
     answers = iter([(make_side(1, 2, 3), make_side(2, 1, 3)), (make_side(1, 2, 1), make_side(9, 8, 9))])
     monkeypatch.setattr(profile_against, "_record_pair", lambda name, folder: next(answers))
-    rows = list(REGISTRY["profile-against"].measure(pairs=1, only="no_cache,longer"))
+    rows = list(REGISTRY["profile-against"].measure(rounds=1, only="no_cache,longer"))
     assert [(row["program"], row["pairs"], row["differ_alone"]) for row in rows][:2] == [
         ("no_cache", 1, 0), ("a step of 10 ms, 8 % longer", 1, 1),
     ]  # fmt: skip
