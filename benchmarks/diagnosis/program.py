@@ -31,7 +31,6 @@ class OwnLoop:
 class PlantedTraining:
     """`make(planted)` builds the training; `rule`: the cause that is planted, by the name of the rule that finds it.
 
-    rule "none": no rule finds it, and none is to be named.
     words: of what the finding has to name. sleeps: the cause is a sleep or a busy loop. devices: logical CPUs.
     """
 

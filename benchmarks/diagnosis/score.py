@@ -72,7 +72,7 @@ def score(found: Mapping[str, Any]) -> Row:
     right = {
         "named": named, "cost": abs(took - cost) <= max(COST * cost, LEAST_MS), "gain": abs(gain - cost) <= GAIN * cost,
         "twin": not accused,
-    } if found["rule"] != "none" else {"named": first is None}  # fmt: skip
+    }  # fmt: skip
     return {
         "program": found["name"], "rule": found["rule"], "planted_ms": median(found["planted_ms"]),
         "twin_ms": median(found["twin_ms"]), "costs_ms": cost, "first": first["rule"] if first else "none",

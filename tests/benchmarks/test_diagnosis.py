@@ -35,13 +35,6 @@ def test_each_part_of_the_score_can_fail(found, wrong):
     assert row["wrong"] == wrong and row["costs_ms"] == 10.0  # the median of the pairs' differences
 
 
-@pytest.mark.parametrize(
-    ("findings", "wrong"), [([], "no"), ([{"rule": "calls", "what": "", "ms": 10.0, "gain_ms": 10.0}], "named")]
-)
-def test_of_a_cause_that_no_rule_has_nothing_is_to_be_named(findings, wrong):
-    assert score(make() | {"rule": "none", "words": [], "planted": {"findings": findings}})["wrong"] == wrong
-
-
 def test_a_program_that_fails_is_a_row_and_ends_nothing(tmp_path, monkeypatch):
     def run_program(name, output):
         if name == "eager_loop":
@@ -60,13 +53,12 @@ def test_programs_made_after_complaints_say_which():
     assert len(set(complaints)) == len(complaints) == 12
     assert all(re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+", one) for one in complaints)
     assert not PROGRAMS["eager_loop"].complaint
-    assert sum(one.rule == "none" for one in PROGRAMS.values()) <= 2
 
 
 def test_programs_are_many_and_few_of_them_sleep():
     load_programs()
     assert len(PROGRAMS) >= 36 and sum(one.sleeps for one in PROGRAMS.values()) <= 9
-    assert {one.rule for one in PROGRAMS.values()} <= {rule.name for rule in RULES} | {"none"}
+    assert {one.rule for one in PROGRAMS.values()} <= {rule.name for rule in RULES}
     with pytest.raises(UserError, match="no program"):
         list(measure_diagnosis_of(["nothing"], None))
 

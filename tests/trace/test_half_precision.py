@@ -79,7 +79,7 @@ def test_the_gain_is_what_float32_takes_less(tmp_path, share):
         return
     (one,) = found
     assert one.gain_ms == pytest.approx(0.06) and one.bound_ms == pytest.approx(0.12)
-    assert "slower in float16" in one.what and "a and others take 2 times as long" in one.what
+    assert "slower in float16" in one.what and "operations of a take 2 times as long" in one.what
     assert "float32" in one.change
 
 

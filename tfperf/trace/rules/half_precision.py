@@ -8,6 +8,8 @@ from tfperf.trace.rules.rule import Cost, Rule
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
+MOST = 3  # layers that are named
+
 
 def find(found: "Attribution") -> Iterator[Cost]:
     """While nothing else runs; by how much float32 is faster at the operations, each run by itself."""
@@ -19,11 +21,12 @@ def find(found: "Attribution") -> Iterator[Cost]:
     if saved <= 0 or not any(0 < share < 1 for _, share in mine):  # casts alone compute nothing
         return
     slower = sorted((pair for pair in mine if pair[1] < 1), key=lambda pair: -pair[0].busy_ms * (1 - pair[1]))
-    names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost, _ in slower[:3]))
-    kind = next(one.kind for one in found.notes.half)
+    names = list(dict.fromkeys(cost.layer or cost.name for cost, _ in slower))
+    told = ", ".join(names[:MOST]) + (" and others" if len(names) > MOST else "")
+    kinds = " and ".join(dict.fromkeys(one.kind for one in found.notes.half))
     alone = found.account.kept * found.half_alone
     gain = alone * saved / busy
-    what = f"this processor is slower in {kind} than in float32: operations of {names} and others take"
+    what = f"this processor is slower in {kinds} than in float32: with what they cast, operations of {told} take"
     yield Cost(f"{what} {busy / (busy - saved):.2g} times as long", gain, gain, alone)
 
 
