@@ -15,7 +15,7 @@ from benchmarks.diagnosis.program import PROGRAMS, Fit, OwnLoop
 
 MODULES = ("fits", "pipelines", "loops", "retraces", "strategies", "complaints", "complaints_more")
 BATCH = 64
-ROUNDS, WARM, STEPS = 3, 4, 24  # rounds of both; steps that are not counted; steps, or as many as are in whole epochs
+ROUNDS, WARM, STEPS = 5, 4, 24  # rounds of both; steps that are not counted; steps, or as many as are in whole epochs
 
 
 def load_programs() -> None:
@@ -113,6 +113,7 @@ def prepare(name: str) -> dict[bool, Fit | OwnLoop]:
     load_programs()
     program = PROGRAMS[name]
     if program.devices > 1:
+        tf.config.threading.set_intra_op_parallelism_threads(1)  # no device is helped by the others' processors
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * program.devices)
     trainings = {planted: program.make(planted) for planted in (True, False)}

@@ -47,9 +47,10 @@ class Quantiles(keras.callbacks.Callback):
     """Looks at all weights after each batch."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Quantiles of all weights."""
+        """Quantiles and histograms of all weights."""
         for weight in self.model.get_weights():
             np.sort(weight, axis=None)
+            np.histogram(weight, 100)
 
 
 class Reporter(keras.callbacks.Callback):
@@ -68,7 +69,7 @@ def make_waiting_callback(planted: bool) -> Fit:
 
 @register_program("callback", "Quantiles")
 def make_busy_callback(planted: bool) -> Fit:
-    """A callback that sorts all weights after each batch."""
+    """A callback that sorts and counts all weights after each batch."""
     return Fit(build_mlp(), make_dataset(16), 16, (lambda: [Quantiles()]) if planted else list)
 
 
@@ -171,13 +172,26 @@ def make_lengths_in_fit(planted: bool) -> Fit:
     return Fit(model, data.prefetch(4), 8)
 
 
+class Words(keras.layers.Layer):
+    """Rows of a table, gathered from the variable itself: Keras' own layer copies all of it before."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(name="words")
+        self.table = self.add_weight((rows, 64), "uniform", name="table")
+
+    def call(self, tokens: Any) -> Any:
+        """tokens (B, T), their rows (B, T, 64)."""
+        return tf.gather(self.table.value, tokens)
+
+
 @register_program("table_update")
 def make_large_table(planted: bool) -> Fit:
-    """Adam decays the moments of all rows of an embedding, of which a batch has few."""
-    model = keras.Sequential([keras.Input((16,), dtype="int32"), keras.layers.Embedding(40_000, 64, name="words"),
-                              keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)])  # fmt: skip
+    """Adam decays the moments of all rows of a table, of which a batch has few."""
+    rows = 100_000
+    model = keras.Sequential([keras.Input((16,), dtype="int32"), Words(rows), keras.layers.GlobalAveragePooling1D(),
+                              keras.layers.Dense(1)])  # fmt: skip
     model.compile("adam" if planted else "sgd", "mse", jit_compile=False)
-    tokens = np.random.default_rng(1).integers(0, 40_000, (12 * BATCH, 16)).astype(np.int32)
+    tokens = np.random.default_rng(1).integers(0, rows, (12 * BATCH, 16)).astype(np.int32)
     data = tf.data.Dataset.from_tensor_slices((tokens, np.ones((len(tokens), 1), np.float32))).batch(BATCH).prefetch(2)
     return Fit(model, data, 12)
 

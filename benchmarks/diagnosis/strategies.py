@@ -30,18 +30,19 @@ def make_uneven_replicas(planted: bool) -> OwnLoop:
     strategy = make_strategy()
     with strategy.scope():
         weight = tf.Variable(tf.ones((300, 300)), aggregation=tf.VariableAggregation.MEAN)
-    times = make_local(strategy, [2, 12] if planted else [7, 7])
+    times = [2, 12] if planted else [7, 7]
 
-    def work(mine: Any) -> Any:
+    def work() -> Any:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         value = tf.convert_to_tensor(weight)
-        for _ in tf.range(mine):
+        for _ in range(times[int(tf.get_static_value(replica))]):  # each replica is traced for itself
             value = tf.tanh(value @ value / 300.0)
         weight.assign_add(1e-6 * value)
         return tf.reduce_sum(value)
 
     @tf.function
     def step() -> Any:
-        return strategy.reduce("SUM", strategy.run(work, args=(times,)), None)
+        return strategy.reduce("SUM", strategy.run(work), None)
 
     return repeat(step)
 
@@ -103,7 +104,7 @@ def make_mirrored_python(planted: bool) -> OwnLoop:
 
     def summarise(values: Any) -> None:
         for value in strategy.experimental_local_results(values):
-            np.sort(np.tile(value.numpy().ravel(), 64))
+            np.sort(np.tile(value.numpy().ravel(), 128))
 
     def take() -> Any:
         values = step()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.trace.profiles import us, write
-from tfperf.trace.account import Charge
 from tfperf.trace.attribution import read_attribution
+from tfperf.trace.charges import Charge
 from tfperf.trace.claims import CAUSES
 from tfperf.trace.notes import parse_notes
 from tfperf.trace.phases import PHASES
@@ -140,7 +140,7 @@ def test_what_happens_once_an_epoch_is_counted_as_in_a_long_training(tmp_path):
     assert not Charge("callback", "Own.on_train_batch_end", 1.0).per_epoch
     notes = replace(NOTES, calls_per_epoch=100, recorded_ms=0.1, unrecorded_ms=0.08)
     shared = read(tmp_path, notes, **lines).account
-    assert all(0 <= one.recording <= one.ms * 3 and one.ms >= 0 for one in shared.charges)
+    assert all(one.ms >= 0 for one in shared.charges) and any(one.events for one in shared.charges)
     assert shared.period_ms < 0.1
 
 
@@ -171,20 +171,26 @@ def test_steps_of_a_call_that_cannot_be_told_apart_share_its_time(tmp_path):
 
 
 def test_what_recording_costs_comes_off_where_the_host_is_recorded(tmp_path):
-    """By 10 us an event at most, and 70 %: of 20 us of dispatch, with three events, 14, of an operation's 40 us 10."""
+    """Each event as much, 10 us and 70 % at most: of 20 us of dispatch, with three, 14, of an operation's 40 us 10."""
     call = {"tf_function_call": "notTraced-nonXla"}
     python: list[Any] = [("train", 100 * i, 90, MARK) for i in range(3)]
     for i in range(3):
         python += [("step", 100 * i, 60, call), ("TFE_Py_ExecuteCancelable", 100 * i + 52, 1)]
     main = [("a/A:MatMul", 100 * i + 10, 40) for i in range(3)]
     lines = {"python": us(*python), "main": us(*main)}
-    for recorded, off, left in ((0.096, 6 * 14 / 24, 0), (0.12, 14, 6)):  # which slows all of the 76 that are left
+    # what is left slows all of the 76 that are left
+    for recorded, dispatch, work, left in (
+        (0.096, 4.5, 1.5, 0),
+        (0.108, 13.5, 4.5, 0),
+        (0.11, 14, 6, 0),
+        (0.12, 14, 10, 6),
+    ):
         notes = replace(NOTES, calls=3, recorded_ms=recorded, unrecorded_ms=0.09)
         account = read(tmp_path, notes, **lines).account
         assert account.overhead_ms == pytest.approx(recorded - 0.09)
         scale = 1 - left / 76
-        assert 1e3 * account.sum("dispatch") == pytest.approx((20 - off) * scale)
-        assert 1e3 * account.sum("work") == pytest.approx((40 - off * 10 / 14) * scale)
+        assert 1e3 * account.sum("dispatch") == pytest.approx((20 - dispatch) * scale)
+        assert 1e3 * account.sum("work") == pytest.approx((40 - work) * scale)
         assert 1e3 * account.overhead_left_ms == pytest.approx(left)
 
 
@@ -269,3 +275,23 @@ def test_a_loop_that_changes_no_weights_is_no_training_loop(tmp_path, update, st
         main += [(update, 10 * i + 9, 1) for i in range(steps)]
     lines = {"p": us(("train", 0, 80, MARK)), "m": us(*main)}
     assert len(read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})).steps) == steps
+
+
+def test_another_threads_garbage_counts_where_no_operation_runs(tmp_path):
+    """From 40 to 100 us; an operation runs to 60."""
+    python: list[Any] = [("train", 200 * i, 190, MARK) for i in range(2)]
+    main = [("a/A:MatMul", 200 * i, 60) for i in range(2)]
+    other = [("tfperf.garbage:generation 2", 40, 60)]
+    times = get_us(read(tmp_path, python=us(*python), main=us(*main), worker=us(*other)))
+    assert (times["garbage"], times["work"]) == (40, 60)
+
+
+def test_what_makes_a_tensor_of_much_data_is_conversion_also_before_a_call(tmp_path):
+    call = {"tf_function_call": "notTraced-nonXla"}
+    python: list[Any] = [("train", 2000 * i, 1900, MARK) for i in range(2)] + [
+        ("step", 2000 * i + 1000, 900, call) for i in range(2)
+    ]
+    python += [("convert_to_tensor", 2100, 700), ("convert_to_tensor", 2900, 50), ("convert_to_tensor", 3010, 20)]
+    main = [("a/A:MatMul", 2000 * i + 1100, 700) for i in range(2)]
+    times = get_us(read(tmp_path, python=us(*python), main=us(*main)))
+    assert (times["conversion"], times["eager"]) == (700 + 20, 50)

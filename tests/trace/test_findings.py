@@ -91,7 +91,31 @@ def test_short_operations_with_holes_between_are_told(tmp_path):
     kernels = [(f"dense/Mul_{i}:Mul", 20 * i, 5) for i in range(50)]
     (one,) = find(tmp_path, python, kernels)
     assert one.rule == "short_operations" and "engine.xla" in one.change
-    assert one.gain_ms == pytest.approx(0.735)  # 49 holes of 15 us
+    assert one.bound_ms == pytest.approx(0.735 + 0.25)  # 49 holes of 15 us, and 50 operations that do hardly anything
+    assert one.gain_ms == pytest.approx(0.85 * 0.985)
+
+
+def test_of_a_call_in_which_little_is_recorded_operations_are_too_short(tmp_path):
+    """The executor runs from 10 to 90 us, an operation that is long enough to be recorded for 20 of them."""
+    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(4)] + [
+        ("step", 100 * i, 100, CALL) for i in range(4)
+    ]
+    main: list[Any] = [("ExecutorState::Process", 100 * i + 10, 80) for i in range(4)]
+    main += [("a/A:MatMul", 100 * i + 40, 20) for i in range(4)]
+    first, _ = find(tmp_path, python, main, "loop")
+    assert first.rule == "short_operations" and "too short to be recorded" in first.what
+    assert first.ms == pytest.approx(0.06)
+
+
+def test_many_calls_a_step_are_told_with_what_they_start(tmp_path):
+    """Ten calls of 40 us, of which an operation has 10 and the executor 15 beside it."""
+    python: list[Any] = [("train", 500 * i, 500, MARK) for i in range(3)]
+    python += [("act", 500 * i + 50 * k, 40, CALL) for i in range(3) for k in range(10)]
+    main: list[Any] = [("ExecutorState::Process", 500 * i + 50 * k + 5, 25) for i in range(3) for k in range(10)]
+    main += [("a/A:MatMul", 500 * i + 50 * k + 10, 10) for i in range(3) for k in range(10)]
+    (one,) = [one for one in find(tmp_path, python, main, "loop") if one.rule == "calls"]
+    assert "calls of compiled functions a step" in one.what and "one tf.function" in one.change
+    assert one.ms == pytest.approx(10 * 0.03, rel=0.02) and one.gain_ms == pytest.approx(9 * 0.03, rel=0.03)
 
 
 def test_waiting_for_input_inside_steps_is_told(tmp_path):
@@ -180,6 +204,25 @@ def test_lines_of_a_function_are_one_finding(tmp_path):
     looks = [(f"tfperf.at:train.py:{3 + k // 3} in score", 60 + 30 * k, 1) for k in range(4)]
     (one,) = find(tmp_path, python, main, "loop", lines={"s": looks})
     assert one.rule == "python" and "train.py:3, in score" in one.what and one.gain_ms == pytest.approx(0.16)
+
+
+@pytest.mark.parametrize("by, rule", [(" by TensorFlow", "eager"), ("", "python")])
+def test_operations_that_a_function_starts_beside_the_compiled_step_are_eager(by, rule, tmp_path):
+    """Of 10 ms the call has two; in the rest a function starts 20 operations, or does as much by itself."""
+    python: list[Any] = [("train", 10_000 * i, 10_000, MARK) for i in range(3)] + [
+        ("step", 10_000 * i, 2000, CALL) for i in range(3)
+    ]
+    main = [("gradient_tape/a/A:MatMul", 10_000 * i, 2000) for i in range(3)]
+    for i in range(3):
+        for k in range(20):
+            python += [("EagerLocalExecute: MatMul", 10_000 * i + 2000 + 400 * k, 100),
+                       ("KernelAndDeviceFunc::Run", 10_000 * i + 2050 + 400 * k, 40)]  # fmt: skip
+    looks = [(f"tfperf.at:train.py:{3 + k % 2} in search{by}", 2150 + 400 * k, 1) for k in range(20)]
+    looks += [("tfperf.at:train.py:3 in search", 2020 + 400 * k, 1) for k in range(20)]  # while operations start
+    every = find(tmp_path, python, main, "loop", lines={"s": looks})
+    (one,) = [one for one in every if one.rule in ("eager", "python")]
+    assert one.rule == rule and "train.py:3" in one.what and "search" in one.what
+    assert one.ms == pytest.approx(8 - 0.8, rel=0.01)  # the operations' own work is left
 
 
 def test_a_replica_that_the_others_wait_for_is_told(tmp_path):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.trace.profiles import us, write
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.capture import capture
-from tfperf.trace.functions import count_signatures, find_constant_operations, find_table_updates
+from tfperf.trace.functions import count_signatures, find_constant_operations
 from tfperf.trace.operations import find_ambiguous, list_instructions
 from tfperf.trace.planes import read_spaces
 
@@ -117,23 +117,6 @@ def test_constant_work_of_a_keras_fit_is_found(tmp_path):
     constant = read_attribution(tmp_path).constant
     assert [c.layer for c in constant if c.kind.endswith("Transpose")] == ["folded_1"]
     assert all("dense" not in c.name for c in constant)
-
-
-def test_all_that_an_optimizer_does_to_a_table_is_found_also_where_it_gives_nothing():
-    table = tf.Variable(tf.zeros([40, 3]), name="table")
-    other = tf.Variable(tf.zeros([5, 3]), name="other")
-
-    @tf.function
-    def step(gradient):
-        with tf.name_scope("adam"):
-            table.assign_sub(2.0 * gradient)
-            other.assign_add(gradient[:5])
-        return tf.reduce_sum(table)
-
-    graph = step.get_concrete_function(tf.ones([40, 3])).graph
-    found = dict(find_table_updates({(40, 3): "words"}, ["adam"]))
-    kinds = {operation.type for operation in graph.get_operations() if found.get(operation.name) == "words"}
-    assert {"Mul", "AssignSubVariableOp"} <= kinds and "AssignAddVariableOp" not in kinds and "Sum" not in kinds
 
 
 def test_instructions_of_the_same_name_are_told_apart_by_their_module(tmp_path):

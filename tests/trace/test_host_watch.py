@@ -72,8 +72,32 @@ def test_python_is_left_as_it_was():
     interval, callbacks, threads = sys.getswitchinterval(), list(gc.callbacks), threading.active_count()
     watch = HostWatch()
     watch.start()
-    time.sleep(0.05)
+    time.sleep(0.08)
     assert sys.getswitchinterval() < interval and len(gc.callbacks) == len(callbacks) + 1
     watch.stop()
     assert watch.samples > 2 and watch.seconds < 0.05
     assert (sys.getswitchinterval(), gc.callbacks, threading.active_count()) == (interval, callbacks, threads)
+
+
+def test_threads_take_turns_as_before_where_others_are_at_work():
+    """A generator of a dataset's, for one: while it has its turn the training waits, in the profile as without it."""
+    interval, ended = sys.getswitchinterval(), threading.Event()
+
+    def generate():
+        while not ended.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=generate)
+    watch, seen = HostWatch(), set()
+    watch.start()
+    time.sleep(0.08)
+    assert sys.getswitchinterval() < interval
+    thread.start()
+    time.sleep(0.3)
+    for _ in range(5):
+        time.sleep(0.01)
+        seen.add(sys.getswitchinterval())
+    ended.set()
+    thread.join()
+    watch.stop()
+    assert seen == {interval}

@@ -198,3 +198,16 @@ def test_a_callback_has_the_same_ranges_as_a_capture(tmp_path):
     for window in ((0,), (10, -1), (10, 3, 9)):
         with pytest.raises(UserError, match="must be a whole number from"):
             ProfileCallback(tmp_path, *window)
+
+
+class Recompiler(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        self.model.make_train_function(force=True)  # as programs do that change a loss weight
+
+
+def test_a_function_that_a_callback_has_keras_make_again_is_recorded(tmp_path):
+    model, callback = make_model(), ProfileCallback(tmp_path, steps=6, skip=6)
+    fit(model, callback, Recompiler(), epochs=4, steps_per_epoch=4)
+    found = read_attribution(tmp_path)
+    assert found.calls == 6 and list_findings(found)[0].rule == "retracing"
+    assert not hasattr(model.train_function, ORIGINAL) and "make_train_function" not in vars(model)

@@ -84,6 +84,13 @@ def describe_account(record: Record) -> list[str]:
     if account["expected_epochs"] is not None and account["epochs"]:
         seen, expected = account["epochs"], format_digits(account["expected_epochs"])
         out.append(f"{seen} epochs end in what is recorded, {expected} in as many steps of a long training")
+    slows: dict[Cause, float] = {}
+    for one in account["charges"]:
+        slows[one["cause"]] = slows.get(one["cause"], 0.0) + one.get("slows_ms", 0.0)
+    out.extend(
+        f"{WORDS[cause]}: {format_digits(ms)} ms of that are by how much it slows calls after or beside it"
+        for cause, ms in slows.items() if ms > SMALL * account["period_ms"]
+    )  # fmt: skip
     if account["samples"]:
         out.append(f"the lines of Python code are from {account['samples']} looks at the thread")
     return out

@@ -4,38 +4,20 @@ A moment counts for the first of CAUSES that is at work then. What runs on devic
 meanwhile, for that is what a step waits for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from tfperf.trace.after_effects import charge_after_effects, charge_lock_waits
+from tfperf.trace.charges import Charge, merge_charges
 from tfperf.trace.claims import CAUSES, Cause, Claims
 from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.notes import Notes
 from tfperf.trace.steps import Steps
 
-EPOCH_CAUSES = frozenset(["validation", "epoch"])
 EVENT_NS, MOST = 10_000, 0.7  # what an event of the host takes at most to be recorded; share of a charge at most
-EPOCH_HOOKS = (
-    "on_epoch_begin", "on_epoch_end", "on_test_begin", "on_test_end", "on_test_batch_begin", "on_test_batch_end",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Charge:
-    """ms a step that a cause takes; `name`: which callback, line, function or phase. times: how often, a step.
-
-    recording: ms of it at most that it takes to record what happens.
-    """
-
-    cause: Cause
-    name: str
-    ms: float
-    times: float = 0.0
-    recording: float = 0.0
-
-    @property
-    def per_epoch(self) -> bool:
-        """Whether it comes at the end of an epoch, or its begin."""
-        return self.cause in EPOCH_CAUSES or (self.cause == "callback" and self.name.endswith(EPOCH_HOOKS))
+HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -82,26 +64,40 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     for cause in CAUSES:
         mine = free if cause == "unexplained" else free.intersect(claims.find(cause))
         free, moments[cause] = free.subtract(mine) if len(mine) else free, mine
-        recorded = EVENT_NS * claims.count_events(mine) / max(mine.length, 1)  # per ns
+        density = claims.count_events(mine, cause == "input") / max(mine.length, 1)
         charges += [
-            Charge(cause, name, ns / 1e6 / count, times / count, min(recorded, MOST) * ns / 1e6 / count)
-            for name, ns, times in claims.split(cause, mine)
+            Charge(kind, name, ns / 1e6 / count, times / count, density * ns / count)
+            for kind, name, ns, times in claims.split(cause, mine)
         ]
     epochs, per_epoch = claims.count_epochs(window), notes.calls_per_epoch
     expected = None if per_epoch is None or calls < 2 else (calls - 1) / per_epoch
     overhead = None
     if notes.recorded_ms is not None and notes.unrecorded_ms is not None:
         overhead = max(0.0, notes.recorded_ms - notes.unrecorded_ms) * len(steps.call_begin) / len(steps)
-    shared = _share_out(charges, epochs, expected)
-    most = sum(one.recording for one in shared)
-    off, left = min(overhead or 0.0, most), max((overhead or 0.0) - most, 0.0)
-    without = [replace(one, ms=one.ms - off * one.recording / most) if most else one for one in shared]
+    charges = charge_after_effects(merge_charges(charges), moments, steps, count)
+    charges = charge_lock_waits(charges, moments, claims.python_ahead, steps, count)
+    without, left = _take_off(_share_out(charges, epochs, expected), overhead or 0.0)
     whole = sum(one.ms for one in without)  # what is left slows all of it: threads that record share the processors
     scale = 1.0 - min(left / whole, MOST) if whole else 1.0
-    without = [replace(one, ms=one.ms * scale) for one in without]
+    without = [replace(one, ms=one.ms * scale, slows_ms=one.slows_ms * scale) for one in without]
     return Account(
         tuple(without), count, epochs, expected, claims.count_samples(window), overhead, left, moments, scale
     )
+
+
+def _take_off(charges: Sequence[Charge], overhead: float) -> tuple[list[Charge], float]:
+    """The charges without what recording adds to a step, ms, and what is left of that.
+
+    Each event takes as long as any other, up to EVENT_NS, and all of a charge's together at most a share of it.
+    """
+    ms, events = (np.array([getattr(one, name) for one in charges]) for name in ("ms", "events"))
+    low, high = 0.0, EVENT_NS / 1e6
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if np.minimum(middle * events, MOST * ms).sum() > overhead else (middle, high)
+    off = np.minimum(high * events, MOST * ms)
+    left = max(overhead - float(off.sum()), 0.0)
+    return [replace(one, ms=one.ms - less) for one, less in zip(charges, off.tolist(), strict=True)], left
 
 
 def _share_out(charges: Iterable[Charge], epochs: int, expected: float | None) -> list[Charge]:
@@ -109,10 +105,7 @@ def _share_out(charges: Iterable[Charge], epochs: int, expected: float | None) -
     if not epochs or expected is None:
         return list(charges)
     factor = expected / epochs
-    return [
-        replace(one, ms=one.ms * factor, times=one.times * factor, recording=one.recording * factor)
-        if one.per_epoch else one for one in charges
-    ]  # fmt: skip
+    return [one.scale(factor) if one.per_epoch else one for one in charges]
 
 
 def find_window(steps: Steps) -> Intervals:

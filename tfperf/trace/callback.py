@@ -65,6 +65,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         if steps := (self.params or {}).get("steps"):  # None: an epoch's end is not known
             self.capture.calls_per_epoch = -(-int(steps) // self.capture.turns)
         self._mark()
+        self._mark_what_is_made()
         ProfileCallback.hooks = Hooks(list_other_callbacks(self), self._end)
 
     @staticmethod
@@ -101,6 +102,17 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         setattr(run_marked, ORIGINAL, function)
         self.model.train_function = run_marked
 
+    def _mark_what_is_made(self) -> None:
+        """Mark what a callback has Keras compile anew, too."""
+        make = self.model.make_train_function
+
+        def make_marked(*arguments: Any, **settings: Any) -> Any:
+            make(*arguments, **settings)
+            self._mark()
+            return self.model.train_function
+
+        self.model.__dict__["make_train_function"] = make_marked  # no part of what Keras saves
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """What follows up to the first execution lies between epochs."""
         self._open("epoch")
@@ -125,6 +137,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_end(self, logs: Any = None) -> None:
         """The recording ends where the training does."""
         self._close("epoch")
+        self.model.__dict__.pop("make_train_function", None)
         self.model.train_function = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
         self._end()
         try:

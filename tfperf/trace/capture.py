@@ -24,8 +24,6 @@ from tfperf.trace.functions import (
     count_signatures,
     find_constant_operations,
     find_optimizers,
-    find_table_updates,
-    find_tables,
     list_functions,
     list_traces,
 )
@@ -37,6 +35,7 @@ from tfperf.trace.notes import FunctionTrace, HalfOperation, NotedWork, Notes, P
 from tfperf.trace.operations import has_operations
 from tfperf.trace.planes import read_space
 from tfperf.trace.rescue import Rescue
+from tfperf.trace.variables import find_table_work
 
 STEP = "step"  # name of the marks
 SESSIONS = "plugins/profile/*"
@@ -240,7 +239,7 @@ class Capture:
             calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
-            table_updates=tuple(_try_collect("tables", lambda: find_table_updates(find_tables(), optimizers), missing)),
+            table_updates=tuple(_try_collect("tables", lambda: find_table_work(optimizers), missing)),
             half=tuple(HalfOperation(**one) for one in half),
             cores=count_cores(), cpu=read_cpu_model(), threads=count_threads(),
             work=tuple(NotedWork(**one) for one in _try_collect("work", lambda: find_noted_work(spaces), missing)),

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from tfperf.arrays import BoolMask, Indices, Int64Array, Times
-from tfperf.scopes import CALLBACK, GARBAGE, METHOD, SAMPLE
+from tfperf.scopes import CALLBACK, GARBAGE, IN_TENSORFLOW, METHOD, SAMPLE, WRITING
 from tfperf.trace.host_events import (
     COMPILER,
     INPUT_WAIT,
@@ -44,7 +44,8 @@ FEW_CALLS = 8  # compiled calls in a method up to which it is its dataset that c
 COMPILING = 0.1  # share of a call from which on it is one that compiles
 KERNEL = re.compile(r"KernelAndDeviceFunc::Run")
 CONVERSION = re.compile(r"tf\.constant|convert_to_tensor")
-Split = Iterator[tuple[str, float, float]]  # name, ns, how often
+LONG_CONVERSION_NS = 200_000  # from which on it is data that becomes a tensor, and no number in an expression
+Split = Iterator[tuple[Cause, str, float, float]]  # cause, name, ns, how often
 
 
 class Claims:
@@ -58,11 +59,13 @@ class Claims:
         self.events, self.steps, self.phases = events, steps, phase_index
         device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
         self.main = events.lane == steps.lane
-        ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes], bool)[events.lane]
-        self.waited = ~device & ~ahead
+        self.ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes], bool)[events.lane] & ~device
+        self.waited = ~device & ~self.ahead
         eager = operations & self._match(EAGER_OPERATION) & ~device
         fetching = operations & (phase_index == PHASES.index("input")) & ~device
-        self.python = operations & self._match(GRAPH, lambda found: bool(PYTHON_KIND.match(found["kind"]))) & ~device
+        calls_python = self._match(GRAPH, lambda found: bool(PYTHON_KIND.match(found["kind"])))
+        self.python = operations & calls_python & ~device
+        self.python_ahead = merge_events(events, calls_python & self.ahead)  # functions of datasets
         self.rows = operations & ~eager & ~fetching & ~self.python
         self.call_begin, self.call_end = self._find_calls()
         self.calls = merge_intervals(self.call_begin, self.call_end)
@@ -74,12 +77,12 @@ class Claims:
         waits = np.union1d(find_rows(events, INPUT_WAIT), np.flatnonzero(fetching & ~self._match(SET_UP)))
         callbacks, validation = self._merge_ranges("callback"), self._find_ranges("validation")
         self.known: dict[Cause, Intervals] = {
-            "garbage": self._merge_details(GARBAGE), "compilation": self._find_compilations(waits),
+            "garbage": self._find_garbage(), "compilation": self._find_compilations(waits),
             "callback": callbacks.subtract(self._find_inner(validation, callbacks)),
             "validation": self._merge_ranges("validation"),
             "work": self.work, "eager_work": self.eager_work, "method": self._find_methods(),
             "py_function": merge_events(events, self.python),
-            "conversion": merge_events(events, self._match(CONVERSION) & self.main).intersect(self.calls),
+            "conversion": self._find_conversions(),
             "input": merge_events(events, waits).add(self._merge_ranges("input")), "epoch": self._find_epochs(),
             "dispatch": self._find_dispatch(), "between": self.calls,
             "eager": merge_events(events, self._match(EAGER) & self.main),
@@ -94,9 +97,9 @@ class Claims:
         return self.known.get(cause, NOTHING)
 
     def split(self, cause: Cause, times: Intervals) -> Split:
-        """What has part in the time `times` of a cause."""
+        """What has part in the time `times` of a cause; of Python's some is TensorFlow's, which starts operations."""
         if cause in ("python", "eager", "eager_work"):
-            yield from self._split_samples(times)
+            yield from self._split_samples(cause, times)
         elif cause == "work":
             yield from self._split_work(times)
         else:
@@ -106,9 +109,9 @@ class Claims:
                 mine = left.intersect(every) if len(left) else NOTHING
                 if len(mine):
                     left = left.subtract(mine)
-                    yield name, mine.length, min(len(mine), len(every))  # others may have parts of each
+                    yield cause, name, mine.length, min(len(mine), len(every))  # others may have parts of each
             if len(left):
-                yield "", left.length, len(left)
+                yield cause, "", left.length, len(left)
 
     def count_epochs(self, window: Intervals) -> int:
         """How many epochs end in a time, of those that the program tells of."""
@@ -118,9 +121,13 @@ class Claims:
         """How often the training's thread was looked at."""
         return int(window.contains(self.sample_times).sum())
 
-    def count_events(self, times: Intervals) -> int:
-        """How many events begin in a time on the host's threads that steps wait for: each takes time to be recorded."""
-        return int(times.contains(self.events.begin[self.waited]).sum())
+    def count_events(self, times: Intervals, ahead: bool) -> int:
+        """How many events begin in a time on the host's threads that steps wait for: each takes time to be recorded.
+
+        ahead: those of datasets' own threads too.
+        """
+        mine = self.waited | self.ahead if ahead else self.waited
+        return int(times.contains(self.events.begin[mine]).sum())
 
     @property
     def short_kernels_ns(self) -> float:
@@ -152,6 +159,12 @@ class Claims:
     def _merge_details(self, prefix: str) -> Intervals:
         rows = [np.zeros(0, np.int64), *(rows for _, rows in list_details(self.events, prefix))]
         return merge_events(self.events, np.concatenate(rows))
+
+    def _find_garbage(self) -> Intervals:
+        """Collections: another thread's keep Python from going on, but no operations."""
+        rows = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in list_details(self.events, GARBAGE))])
+        mine, others = rows[self.main[rows]], rows[~self.main[rows]]
+        return merge_events(self.events, mine).add(merge_events(self.events, others).subtract(self.work))
 
     def _find_methods(self) -> Intervals:
         """Methods that the training's thread calls for few batches; of longer ones the causes inside count."""
@@ -195,6 +208,12 @@ class Claims:
         found: Int64Array = rows[self.main[rows]]
         return found
 
+    def _find_conversions(self) -> Intervals:
+        """What makes tensors of arguments in calls, and of much data before them."""
+        rows = np.flatnonzero(self._match(CONVERSION) & self.main)
+        long = self.events.end[rows] - self.events.begin[rows] >= LONG_CONVERSION_NS
+        return merge_events(self.events, rows).intersect(self.calls).add(merge_events(self.events, rows[long]))
+
     def _find_epochs(self) -> Intervals:
         """From the last call of an epoch to the first of the next, and where a dataset's iterator is made.
 
@@ -232,21 +251,26 @@ class Claims:
             return NOTHING
         return merge_intervals(self.events.begin.min(keepdims=True), self.events.end.max(keepdims=True))
 
-    def _split_samples(self, times: Intervals) -> Split:
+    def _split_samples(self, cause: Cause, times: Intervals) -> Split:
         """By the lines at which the thread was found: as much to each as its share of the looks."""
         inside = times.contains(self.sample_times)
         names = Counter(name for name, some in zip(self.sample_names, inside.tolist(), strict=True) if some)
         for name, count in names.most_common():
-            yield name, times.length * count / names.total(), count
+            length = times.length * count / names.total()
+            if name.endswith(WRITING):
+                yield "python", name.removesuffix(WRITING), length, count
+            else:
+                starts = cause == "python" and name.endswith(IN_TENSORFLOW)
+                yield "eager" if starts else cause, name.removesuffix(IN_TENSORFLOW), length, count
         if not names and len(times):
-            yield "", times.length, len(times)
+            yield cause, "", times.length, len(times)
 
     def _split_work(self, times: Intervals) -> Split:
         events, rows = self.events, self.rows
         sets = split_by_phases(events.begin[rows], events.end[rows], self.phases[rows], times, len(PHASES))
         for phases, ns in sets.items():
             if ns:
-                yield " and ".join(PHASES[p] for p in phases), ns, 0
+                yield "work", " and ".join(PHASES[p] for p in phases), ns, 0
 
     def _list_parts(self, cause: Cause) -> Iterator[tuple[str, Int64Array | BoolMask]]:
         events = self.events

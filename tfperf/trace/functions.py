@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfperf.trace.notes import KERAS_OPTIMIZERS
+from tfperf.trace.variables import PASSED_ON, READ, find_frozen, list_graphs
 
 SignatureCounts = Mapping[int, int]  # signatures of a function, by its id
-PASSED_ON = frozenset(["Identity", "IdentityN", "NoOp", "Const"])  # no work
 
 
 def list_functions() -> list[Any]:
@@ -77,29 +77,32 @@ def _shorten(value: Any) -> str:
 def find_constant_operations(graphs: Iterable[Any] | None = None) -> set[str]:
     """Names of the operations in graphs of functions, by default all, that depend on constants alone.
 
-    A captured tensor is a constant, a captured variable is not. What has side effects or draws numbers is none, nor is
-    a name that is something else in another function.
+    A captured tensor is a constant, a captured variable only where it is not trained, and nothing changes it. What has
+    side effects or draws numbers is none, nor is a name that is something else in another function.
     """
-    from tensorflow.python.framework.func_graph import FuncGraph
-
     known: dict[int, set[int]] = {}
-    if graphs is None:
-        graphs = [one for one in gc.get_objects() if issubclass(type(one), FuncGraph)]
-    found = [_split_operations(graph, known) for graph in graphs]
+    every = list_graphs() if graphs is None else list(graphs)
+    frozen = find_frozen(every)
+    found = [_split_operations(graph, known, frozen) for graph in every]
     return {name for names, _ in found for name in names} - {name for _, names in found for name in names}
 
 
-def _split_operations(graph: Any, known: dict[int, set[int]]) -> tuple[list[str], list[str]]:
-    """Names of a graph's operations that are constant, and of the others; `known`: constant tensors (ids) by graph."""
+def _split_operations(graph: Any, known: dict[int, set[int]], frozen: Collection[int]) -> tuple[list[str], list[str]]:
+    """Names of a graph's operations that are constant, and of the others.
+
+    known: constant tensors (ids) by graph; frozen: resources (ids) of variables that are constant.
+    """
     tensors = known.setdefault(id(graph), set())
     names: tuple[list[str], list[str]] = ([], [])
     for outer, inner in getattr(graph, "captures", ()):
-        if inner.dtype.name not in ("resource", "variant") and _is_constant(outer, known):
+        if id(outer) in frozen or (
+            inner.dtype.name not in ("resource", "variant") and _is_constant(outer, known, frozen)
+        ):
             tensors.add(id(inner))
     for operation in graph.get_operations():  # inputs come before what they feed
         fed = operation.type == "Const" or bool(
             operation.inputs
-            and not operation.op_def.is_stateful
+            and (not operation.op_def.is_stateful or READ.fullmatch(operation.type))
             and all(id(tensor) in tensors for tensor in operation.inputs)
         )
         if fed:
@@ -109,36 +112,13 @@ def _split_operations(graph: Any, known: dict[int, set[int]]) -> tuple[list[str]
     return names
 
 
-def _is_constant(tensor: Any, known: dict[int, set[int]]) -> bool:
+def _is_constant(tensor: Any, known: dict[int, set[int]], frozen: Collection[int]) -> bool:
     graph = getattr(tensor, "graph", None) if hasattr(type(tensor), "graph") and not hasattr(tensor, "numpy") else None
     if graph is None:
         return True  # a tensor with a value
     if id(graph) not in known:
-        _split_operations(graph, known)
+        _split_operations(graph, known, frozen)
     return id(tensor) in known[id(graph)]
-
-
-def find_table_updates(tables: Mapping[tuple[int, ...], str], optimizers: Collection[str]) -> list[tuple[str, str]]:
-    """Operations of optimizers that go over a table, by its shape, in all graphs: name, table. tables: by shape."""
-    from tensorflow.python.framework.func_graph import FuncGraph
-
-    graphs = [one for one in gc.get_objects() if issubclass(type(one), FuncGraph)] if tables else []
-    found = {}
-    for operation in (operation for graph in graphs for operation in graph.get_operations()):
-        tensors = (*operation.inputs, *operation.outputs)
-        shapes = [tuple(one.shape.as_list()) for one in tensors if one.shape.rank == 2]
-        shapes += [_get_resource_shape(one) for one in operation.inputs if one.dtype.name == "resource"]
-        table = next((tables[shape] for shape in shapes if shape in tables), None)
-        if table is not None and operation.type not in PASSED_ON and set(operation.name.split("/")) & set(optimizers):
-            found[operation.name] = table
-    return sorted(found.items())
-
-
-def _get_resource_shape(tensor: Any) -> tuple[int, ...]:
-    """The shape of the variable behind a resource; empty: not known."""
-    data = getattr(tensor, "_handle_data", None)
-    shapes = list(data.shape_and_type) if data is not None and data.is_set else []
-    return tuple(int(one.size) for one in shapes[0].shape.dim) if len(shapes) == 1 else ()
 
 
 def find_optimizers() -> set[str]:
@@ -146,11 +126,3 @@ def find_optimizers() -> set[str]:
     keras = sys.modules.get("keras")  # a program without it has none
     kinds = () if keras is None else (keras.optimizers.Optimizer,)
     return {*KERAS_OPTIMIZERS, *(one.name for one in gc.get_objects() if issubclass(type(one), kinds))}
-
-
-def find_tables() -> dict[tuple[int, ...], str]:
-    """Tables of Keras' embeddings by their shapes (rows, width): what layer they are of."""
-    keras = sys.modules.get("keras")
-    kinds = () if keras is None else (keras.layers.Embedding,)
-    layers = [one for one in gc.get_objects() if issubclass(type(one), kinds) and one.built]
-    return {(one.input_dim, one.output_dim): one.name for one in layers}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from tfperf.trace.functions import PASSED_ON
 from tfperf.trace.noted_work import complete_graph, find_batch_size, list_ran
+from tfperf.trace.variables import PASSED_ON
 
 HALF = ("float16", "bfloat16")
 MOST, REPEATS, SECONDS = 24, 4, 2.0  # operations that are timed; how often; seconds after which no more is

@@ -5,28 +5,40 @@ Both become events of the profile itself, and so have its clock.
 
 import gc
 import os
+import random
+import re
 import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
-from tfperf.scopes import GARBAGE, OF_LIBRARY, SAMPLE
+from tfperf.scopes import GARBAGE, IN_TENSORFLOW, OF_LIBRARY, SAMPLE, WRITING
 
-INTERVAL = 0.004  # seconds between looks at the thread
-SWITCH = 0.0005  # seconds after which Python code lets the sampler look; Python's own are ten times as long
+INTERVAL = 0.003  # seconds between looks at the thread, on average: at random, for steps are regular
+SWITCH = 0.0001  # seconds after which Python code lets the sampler look; Python's own are fifty times as long
+FEWEST, ALONE = 3, 0.2  # looks after which Python may be asked so often: at most a share found other threads at work
 LIBRARIES = tuple(
     f"{Path(one).resolve()}{os.sep}"
     for one in (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(Path(__file__).parents[1]))
+)
+# files of TensorFlow and Keras that start operations, and those that write what a program keeps
+STARTING = re.compile(r"/(tensorflow/python|keras/src/(backend|ops|layers|losses|metrics|optimizers|random))/")
+WRITERS = re.compile(
+    r"/(tensorboard|tensorflow/python/(checkpoint|saved_model|summary|training)|keras/src/saving)/|summary_ops"
 )
 LOOP = "keras/src/backend/tensorflow/trainer.py"  # what Keras' own loop does for itself is no line of the program's
 
 
 class HostWatch:
-    """Samples the thread that makes it, and marks garbage collections, from `start` to `stop`.
+    """Samples the thread that makes it, and marks garbage collections of any thread, from `start` to `stop`.
+
+    Python's threads take turns more often meanwhile, but where others of the program are at work in Python: how they
+    take turns with the training is part of what is measured.
 
     seconds: what taking the samples itself has taken.
     """
@@ -37,11 +49,12 @@ class HostWatch:
         self._ended = threading.Event()
         self._sampler = threading.Thread(target=self._sample, name="tfperf sampler", daemon=True)
         self._collection: Any = None
-        self._switch = sys.getswitchinterval()
+        self._switch = self._short = sys.getswitchinterval()
+        self._busy = 0
+        self._places: dict[int, tuple[int, int]] = {}
 
     def start(self) -> None:
         """Begin to watch."""
-        sys.setswitchinterval(min(SWITCH, self._switch))
         gc.callbacks.append(self._mark_collection)
         self._sampler.start()
 
@@ -51,26 +64,44 @@ class HostWatch:
         self._sampler.join()
         if self._mark_collection in gc.callbacks:
             gc.callbacks.remove(self._mark_collection)
-        if sys.getswitchinterval() == min(SWITCH, self._switch):  # else the program has set another
-            sys.setswitchinterval(self._switch)
+        self._switch_as_before()
 
     def _sample(self) -> None:
         import tensorflow as tf
 
-        while not self._ended.wait(INTERVAL):
+        draws = random.Random(0)
+        while not self._ended.wait(draws.uniform(0.5, 1.5) * INTERVAL):
             begin = time.thread_time()
-            frame = sys._current_frames().get(self.thread)
+            frames = sys._current_frames()
+            frame = frames.pop(self.thread, None)
             if frame is None:
                 return
+            frames.pop(threading.get_ident(), None)
+            self._choose_switch(frames)
+            del frames
             with tf.profiler.experimental.Trace(f"{SAMPLE}{describe_frame(frame)}"):
                 self.samples += 1
             self.seconds += time.thread_time() - begin
 
+    def _choose_switch(self, others: Mapping[int, FrameType]) -> None:
+        """Whether threads take turns more often: of the others, one that waits in a library stays at its place."""
+        before = self._places
+        self._places = {thread: (id(frame), frame.f_lasti) for thread, frame in others.items()}
+        own = any(_find_kind(frame.f_code.co_filename) == "own" for frame in others.values())
+        self._busy += own or any(before.get(thread, place) != place for thread, place in self._places.items())
+        if self._busy > ALONE * self.samples:
+            self._switch_as_before()
+        elif self.samples >= FEWEST and sys.getswitchinterval() == self._switch:
+            sys.setswitchinterval(min(SWITCH, self._switch))
+            self._short = sys.getswitchinterval()  # in whole microseconds
+
+    def _switch_as_before(self) -> None:
+        if sys.getswitchinterval() == self._short:  # else the program has set another
+            sys.setswitchinterval(self._switch)
+
     def _mark_collection(self, moment: str, details: dict[str, Any]) -> None:
         import tensorflow as tf
 
-        if threading.get_ident() != self.thread:
-            return
         if moment == "start":
             self._collection = tf.profiler.experimental.Trace(f"{GARBAGE}generation {details.get('generation')}")
             self._collection.__enter__()
@@ -82,7 +113,8 @@ class HostWatch:
 def describe_frame(frame: FrameType) -> str:
     """The line of the program's that a thread is at, with its function.
 
-    In the loop of Keras or of tfperf, and where the program has no line at all, that of the library, which is said.
+    In the loop of Keras or of tfperf, and where the program has no line at all, that of the library, which is said; so
+    is a line that has TensorFlow start operations.
 
     >>> describe_frame(sys._getframe()).endswith("in <module>")
     True
@@ -92,7 +124,20 @@ def describe_frame(frame: FrameType) -> str:
         one = one.f_back
     chosen = frame if one is None else one
     line = f"{_shorten(chosen.f_code.co_filename)}:{chosen.f_lineno} in {chosen.f_code.co_name}"
-    return line if one is not None and _find_kind(one.f_code.co_filename) == "own" else f"{line}{OF_LIBRARY}"
+    if one is None or _find_kind(one.f_code.co_filename) != "own":
+        return f"{line}{OF_LIBRARY}"
+    return f"{line}{_describe_library(frame, one)}"
+
+
+def _describe_library(frame: FrameType, own: FrameType) -> str:
+    """Whether a thread is in TensorFlow, below a line of the program's, and whether that writes what it keeps."""
+    files, one = list[str](), frame
+    while one is not own and one.f_back is not None:
+        files.append(one.f_code.co_filename.replace("\\", "/"))
+        one = one.f_back
+    if any(map(WRITERS.search, files)):
+        return WRITING
+    return IN_TENSORFLOW if files and STARTING.search(files[0]) else ""
 
 
 @cache

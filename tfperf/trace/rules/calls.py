@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tfperf.scopes import OF_LIBRARY
+from tfperf.trace.account import Account
+from tfperf.trace.charges import Charge
 from tfperf.trace.rules.eager import is_eager
-from tfperf.trace.rules.python_lines import CAUSES
+from tfperf.trace.rules.lines import CAUSES
 from tfperf.trace.rules.rule import Cost, Rule
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 LONGER = 16  # times as many steps a call as now
+OFTEN = 4  # calls a step of a function from which on these are what there are too many of
+WHOLE = "take the whole step in one tf.function, which calls the others"
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
@@ -26,12 +30,25 @@ def find(found: "Attribution") -> Iterator[Cost]:
     mine = [one for cause in CAUSES for one in found.account.list(cause)]
     ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.endswith(OF_LIBRARY))
     steps = found.account.steps / max(found.calls - 1, 1)
+    if repeated := list_repeated(found.account):
+        # those of the last step are seen, too, which no other step follows
+        count = sum(one.times for one in found.account.list("dispatch")) * (1 - 1 / max(found.calls, 2))
+        ms += sum(one.ms for one in repeated)
+        what = f"{count:.0f} calls of compiled functions a step take {ms / count:.3g} ms each to be started and ended"
+        yield Cost(what, ms, ms * (1 - 1 / count), change=WHOLE)
+        return
     per_call = ms * steps
     ms *= min(steps / (found.notes.usual_turns or steps), 1.0)  # calls are shorter while they are recorded
     yield Cost(
         f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / longer),
         None if epoch is None else ms * (1 - 1 / epoch),
     )  # fmt: skip
+
+
+def list_repeated(account: Account) -> list[Charge]:
+    """What lies between operations in functions that are called several times a step: mostly to start these."""
+    often = {one.name for one in account.list("dispatch") if one.times >= OFTEN}
+    return [one for one in account.list("between") if one.name in often]
 
 
 def _count_calls_of_epoch(found: "Attribution") -> float | None:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 def find(found: "Attribution") -> Iterator[Cost]:
     """All of it: a dataset makes tensors beside the steps."""
     ms = found.account.sum("conversion")
-    yield Cost("arguments of a compiled call are made tensors of, at each call", ms, ms)
+    before = sum(one.ms for one in found.account.list("conversion") if not one.name)
+    what = "lists or arrays are made" if 2 * before > ms else "arguments of a compiled call are made"
+    yield Cost(f"{what} tensors of, at each call", ms, ms)
 
 
 RULE = Rule(

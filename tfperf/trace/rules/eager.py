@@ -3,30 +3,48 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tfperf.trace.rules.lines import sum_functions
 from tfperf.trace.rules.rule import Cost, Rule
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 FEWEST = 15  # eager operations a step from which it is no compiled step with some of them around
+MOST = 2  # functions that are told
 CALL, EACH = 6.0, 0.08  # what a compiled call takes, and each of its operations, beside what one takes eagerly
+
+
+def count_eager(found: "Attribution") -> float:
+    """Operations a step that Python starts."""
+    return sum(cost.count for cost in found.costs if cost.eager)
 
 
 def is_eager(found: "Attribution") -> bool:
     """Whether no compiled function computes gradients or updates, and Python starts many operations a step."""
-    eager = sum(cost.count for cost in found.costs if cost.eager)
     compiled = any(cost.phase in ("backward", "update") and not cost.eager for cost in found.costs)
-    return eager >= FEWEST and not compiled
+    return count_eager(found) >= FEWEST and not compiled
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """What starts operations; a compiled call has some overhead, too."""
+    """What starts operations, of the whole step or beside a compiled one; a compiled call has some overhead, too."""
+    count = count_eager(found)
     if is_eager(found):
-        count = sum(cost.count for cost in found.costs if cost.eager)
         kernels = min(found.short_kernels_ms, found.account.sum("eager_work"))
         ms = found.account.sum("eager", "python", "dispatch") + kernels
-        gain = ms - (CALL + EACH * count) * ms / count
-        yield Cost(f"eager execution: Python starts {count:.0f} operations a step one by one", ms, gain)
+        yield _make_cost(f"eager execution: Python starts {count:.0f} operations a step one by one", ms, count)
+    elif count >= FEWEST:
+        mine = sorted((one for one in sum_functions(found.account) if one.starts), key=lambda one: -one.eager_ms)
+        if mine:
+            ms = sum(one.python_ms + one.eager_ms for one in mine)
+            where = ", ".join(f"{one.line} in {one.function}" for one in mine[:MOST])
+            yield _make_cost(
+                f"beside the compiled step Python starts {count:.0f} operations one by one, at {where}", ms, count
+            )
+
+
+def _make_cost(what: str, ms: float, count: float) -> Cost:
+    """With what a compiled call would save: not its own start, and less of each operation's."""
+    return Cost(what, ms, max(0.0, ms - (CALL + EACH * count) * ms / count))
 
 
 RULE = Rule(

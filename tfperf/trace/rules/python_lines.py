@@ -3,30 +3,23 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tfperf.scopes import OF_LIBRARY
-from tfperf.trace.claims import Cause
-from tfperf.trace.rules.eager import is_eager
+from tfperf.trace.rules.eager import FEWEST, count_eager, is_eager
+from tfperf.trace.rules.lines import sum_functions
 from tfperf.trace.rules.rule import Cost, Rule
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
-
-CAUSES: tuple[Cause, ...] = ("python", "eager", "eager_work")
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
     """By function, which lines of one do together; all of it is given back."""
     if is_eager(found):
         return
-    functions: dict[tuple[str, str], dict[str, float]] = {}  # by file and name: ms of each line
-    for charge in (one for cause in CAUSES for one in found.account.list(cause)):
-        if charge.name and not charge.name.endswith(OF_LIBRARY):
-            line, _, function = charge.name.partition(" in ")
-            lines = functions.setdefault((line.rpartition(":")[0], function), {})
-            lines[line] = lines.get(line, 0.0) + charge.ms
-    for (_, function), lines in functions.items():
-        longest, ms = max(lines, key=lambda line: lines[line]), sum(lines.values())
-        yield Cost(f"Python code at {longest}, in {function}, runs while devices wait", ms, ms)
+    few = count_eager(found) < FEWEST
+    for one in sum_functions(found.account):
+        if few or not one.starts:
+            what = f"Python code at {one.line}, in {one.function}, runs while devices wait"
+            yield Cost(what, one.python_ms + one.eager_ms, one.python_ms + one.eager_ms)
 
 
 LESS = "move it out of the loop, into the compiled step, or do it every few hundred steps"

@@ -16,14 +16,16 @@ def find(found: "Attribution") -> Iterator[Cost]:
     if mine:
         names = ", ".join(dict.fromkeys(name for _, tables in mine for name in tables))
         alone, every = (found.account.kept * ms for ms in (found.tables_alone, sum(cost.ms for cost, _ in mine)))
-        what = f"the update goes over all rows of {names}, whatever rows a batch has"
-        yield Cost(what, alone, alone, max(alone, every))
+        own = any(cost.phase != "update" for cost, _ in mine)
+        what = f"{'the step' if own else 'the update'} goes over all rows of {names}, whatever rows a batch has"
+        yield Cost(what, alone, alone, max(alone, every), change=ROWS if own else None)
 
 
 SPARSE = (
     "use an optimizer that touches the rows of a batch alone: SGD without momentum, or a lazy Adam; or make the table "
     "smaller"
 )
+ROWS = "gather the rows of a batch, work on these alone, regularisers too, and scatter them back"
 RULE = Rule(
     "table_update", "All rows of a table are updated", find,
     {

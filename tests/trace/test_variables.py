@@ -1,0 +1,108 @@
+"""Variables that no step changes, and tables of which steps take few rows."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfperf.trace.functions import find_constant_operations
+from tfperf.trace.variables import find_frozen, find_table_work
+
+
+def get_kinds(graph, names):
+    return {operation.type for operation in graph.get_operations() if operation.name in names}
+
+
+def test_all_that_an_optimizer_does_to_a_table_is_found_also_where_it_gives_nothing():
+    words = keras.layers.Embedding(40, 3, name="words")
+    words.build(())
+    table, other = words.embeddings.value, tf.Variable(tf.zeros([5, 3]), name="other")
+
+    @tf.function
+    def step(gradient):
+        with tf.name_scope("adam"):
+            table.assign_sub(2.0 * gradient)
+            other.assign_add(gradient[:5])
+        return tf.reduce_sum(table)
+
+    graph = step.get_concrete_function(tf.ones([40, 3])).graph
+    found = dict(find_table_work(["adam"], [graph]))
+    kinds = get_kinds(graph, {name for name, table in found.items() if table == "words"})
+    assert {"Mul", "AssignSubVariableOp"} <= kinds and "AssignAddVariableOp" not in kinds and "Sum" not in kinds
+
+
+@pytest.mark.parametrize("rows, taken, product, told", [
+    (2000, 8, False, True), (2000, 8, True, False),  # words whose logits are products with the same table
+    (2000, 1500, False, False), (500, 8, False, False),
+])  # fmt: skip
+def test_what_a_step_does_to_all_rows_of_a_table_is_told_where_it_takes_few(rows, taken, product, told):
+    table = tf.Variable(tf.random.normal([rows, 6]), name="entities")
+
+    @tf.function
+    def step(which):
+        some = tf.gather(table, which)
+        table.scatter_sub(tf.IndexedSlices(0.1 * some, which))
+        table.assign(tf.math.l2_normalize(table, 1))
+        return tf.reduce_sum(some @ tf.transpose(table) if product else some)
+
+    graph = step.get_concrete_function(tf.zeros([taken], tf.int32)).graph
+    found = dict(find_table_work(["adam"], [graph]))
+    kinds = get_kinds(graph, found)
+    assert bool(found) == told
+    if told:
+        assert set(found.values()) == {"entities"} and {"Square", "Mul", "AssignVariableOp"} <= kinds
+        assert not {"ResourceGather", "ResourceScatterSub"} & kinds
+
+
+def test_a_penalty_on_a_table_makes_work_of_all_its_rows():
+    table = tf.Variable(tf.random.normal([2000, 6]), name="items")
+
+    @tf.function
+    def step(which):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, which)) + tf.reduce_sum(tf.square(table))
+        table.assign_sub(0.1 * tf.convert_to_tensor(tape.gradient(loss, table)))
+        return loss
+
+    graph = step.get_concrete_function(tf.zeros([8], tf.int32)).graph
+    assert {"Square", "Sum", "AssignSubVariableOp"} <= get_kinds(graph, dict(find_table_work(["adam"], [graph])))
+
+
+def test_what_depends_on_frozen_weights_alone_is_constant():
+    prompts = tf.constant(np.ones((4, 3), np.float32))
+    frozen, learned = keras.layers.Dense(5, name="frozen"), keras.layers.Dense(5, name="learned")
+    for layer in (frozen, learned):
+        layer.build((None, 3))
+    frozen.trainable = False
+    counted = tf.Variable(0.0, trainable=False)
+
+    @tf.function
+    def step(x):
+        counted.assign_add(1.0)
+        texts = tf.tanh(frozen(prompts), name="texts")
+        return tf.reduce_sum(texts * counted.read_value() + tf.tanh(learned(prompts), name="rows") + frozen(x))
+
+    graph = step.get_concrete_function(tf.ones([4, 3])).graph
+    names = find_constant_operations([graph])
+    assert "texts" in names and "rows" not in names
+    assert id(frozen.kernel.value.handle) in find_frozen([graph])
+    assert not {id(counted.handle), id(learned.kernel.value.handle)} & find_frozen([graph])
+
+
+def test_a_weight_that_another_function_changes_is_not_frozen():
+    kept = tf.Variable(tf.ones([3]), trainable=False)
+
+    @tf.function
+    def use():
+        return tf.reduce_sum(tf.exp(kept, name="used"))
+
+    @tf.function
+    def change():
+        for _ in tf.range(2):
+            kept.assign(kept * 0.9)
+
+    graphs = [use.get_concrete_function().graph]
+    assert id(kept.handle) in find_frozen(graphs) and "used" in find_constant_operations(graphs)
+    change()
+    names = find_constant_operations()  # of all that there are
+    assert "used" not in names
