@@ -135,7 +135,7 @@ def main(name: str, output: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         record(trainings[False], Path(folder))
         twin = read(Path(folder))
-    middle = sorted(captures, key=lambda one: one["period_ms"])[ROUNDS // 2]
+    middle = sorted(captures, key=lambda one: one["findings"][0]["ms"] if one["findings"] else 0.0)[ROUNDS // 2]
     output.write_text(json.dumps({
         "name": name, "rule": program.rule, "words": program.words, "sleeps": program.sleeps,
         "planted_ms": [one[True] for one in rounds], "twin_ms": [one[False] for one in rounds],

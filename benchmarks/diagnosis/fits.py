@@ -50,7 +50,8 @@ class Quantiles(keras.callbacks.Callback):
         """Quantiles and histograms of all weights."""
         for weight in self.model.get_weights():
             np.sort(weight, axis=None)
-            np.histogram(weight, 100)
+            for bins in (10, 100, 1000):
+                np.histogram(weight, bins)
 
 
 class Reporter(keras.callbacks.Callback):

@@ -140,17 +140,19 @@ def make_collected_steps(planted: bool) -> OwnLoop:
 
 @register_program("conversion")
 def make_array_arguments(planted: bool) -> OwnLoop:
-    """A NumPy array of 25 MB goes into each call."""
-    x, y = make_arrays(1, 98304)
+    """A dict of 300 NumPy arrays goes into each call."""
+    x, y = make_arrays(300)
+    parts = {f"part_{number}": part if planted else tf.constant(part) for number, part in enumerate(np.split(x, 300))}
     weight = tf.Variable(tf.zeros((WIDTH, 1)))
 
     @tf.function
-    def step(x: Any, y: Any) -> Any:
+    def step(parts: Any, y: Any) -> Any:
+        x = tf.concat(list(parts.values()), 0)
         error = x @ weight - tf.cast(y, tf.float32)
         weight.assign_sub(1e-7 * tf.matmul(x, error, transpose_a=True))
         return tf.reduce_mean(error)
 
-    return repeat(step, x if planted else tf.constant(x), tf.constant(y))
+    return repeat(step, parts, tf.constant(y))
 
 
 @register_program("eager")
@@ -185,13 +187,13 @@ def make_one_step_a_call(planted: bool) -> OwnLoop:
 
 @register_program("short_operations")
 def make_elementwise_chain(planted: bool) -> OwnLoop:
-    """Hundreds of small operations after one another, and one that is long enough for TensorFlow to record it."""
+    """Thousands of small operations after one another, and one that is long enough for TensorFlow to record it."""
     weight, matrix = tf.Variable(tf.ones((64,))), tf.Variable(tf.ones((192, 192)))
 
     @tf.function(jit_compile=not planted)
     def step() -> Any:
         value = weight
-        for _ in range(400):
+        for _ in range(1600):
             value = tf.tanh(value * 0.99 + 0.01)
         weight.assign_add(1e-3 * value)
         return tf.reduce_sum(value) + tf.reduce_sum(matrix @ matrix)

@@ -39,7 +39,7 @@ def _describe_change(one: Record) -> str:
     said = f"tried {one['key']}: {format_value(one['after'])} in place of {format_value(one['before'])}"
     if one["before_ms"] is None:
         return f"{said}: {OUTCOMES[one['outcome']]}: {one['why']}"
-    before, after = map(format_digits, (one["before_ms"], one["slows_ms"]))
+    before, after = map(format_digits, (one["before_ms"], one["after_ms"]))
     return (
         f"{said}: {before} to {after} ms a step where nothing is recorded, in {len(one['turns_ms'])} turns; gains "
         f"{_format_gain(one)}, {format_digits(one['predicted_ms'])} were estimated; {OUTCOMES[one['outcome']]}"
@@ -51,7 +51,7 @@ def _format_gain(one: Record) -> str:
     if one["before_ms"] is None:
         return "n/a"
     chance = "chance n/a" if one["chance_ms"] is None else f"± {format_digits(one['chance_ms'])}"
-    return f"{one['before_ms'] - one['slows_ms']:.3g} ms ({chance})"
+    return f"{one['before_ms'] - one['after_ms']:.3g} ms ({chance})"
 
 
 def render_changes(applied: Record) -> str:
@@ -59,7 +59,7 @@ def render_changes(applied: Record) -> str:
     rows = [
         (
             one["key"], format_value(one["before"]), format_value(one["after"]),
-            *("n/a" if ms is None else format_digits(ms) for ms in (one["before_ms"], one["slows_ms"])),
+            *("n/a" if ms is None else format_digits(ms) for ms in (one["before_ms"], one["after_ms"])),
             _format_gain(one), format_digits(one["predicted_ms"]),
             f"{OUTCOMES[one['outcome']]}{': ' if one['why'] else ''}{one['why']}",
         )

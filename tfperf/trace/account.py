@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tfperf.trace.after_effects import charge_after_effects, charge_lock_waits
+from tfperf.trace.after_effects import charge_after_effects, charge_rivals
 from tfperf.trace.charges import Charge, merge_charges
 from tfperf.trace.claims import CAUSES, Cause, Claims
 from tfperf.trace.intervals import Intervals, merge_intervals
@@ -75,7 +75,7 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     if notes.recorded_ms is not None and notes.unrecorded_ms is not None:
         overhead = max(0.0, notes.recorded_ms - notes.unrecorded_ms) * len(steps.call_begin) / len(steps)
     charges = charge_after_effects(merge_charges(charges), moments, steps, count)
-    charges = charge_lock_waits(charges, moments, claims.python_ahead, steps, count)
+    charges = charge_rivals(charges, moments, claims.busy_ahead, steps, count)
     without, left = _take_off(_share_out(charges, epochs, expected), overhead or 0.0)
     whole = sum(one.ms for one in without)  # what is left slows all of it: threads that record share the processors
     scale = 1.0 - min(left / whole, MOST) if whole else 1.0

@@ -11,8 +11,8 @@ from tfperf.trace.intervals import NOTHING, Intervals
 from tfperf.trace.steps import Steps
 
 STEP: tuple[Cause, ...] = ("work", "between", "dispatch")  # what steps are made of
-PYTHON: tuple[Cause, ...] = ("between", "dispatch", "eager", "python")  # in which the thread needs Python's lock
-SHORTEST = 10  # per cent of calls that nothing holds up
+HOST: tuple[Cause, ...] = ("between", "dispatch", "eager", "python")  # what the training's thread does itself
+SHORTEST, HELD = 10, 0.25  # per cent of calls that nothing holds up; share of their time that is more than scatter
 FEWEST = 3  # calls after the cause, and others, from which one can tell
 LONG = 1.5  # means of what lies between calls, from which on a cause is there
 OFTEN = 0.6  # share of calls from which on it is there in each
@@ -48,21 +48,26 @@ def charge_after_effects(
     return move_time(charges, taken, given)
 
 
-def charge_lock_waits(
-    charges: Sequence[Charge], moments: Mapping[Cause, Intervals], functions: Intervals, steps: Steps, count: int
+def charge_rivals(
+    charges: Sequence[Charge], moments: Mapping[Cause, Intervals], busy: Intervals, steps: Steps, count: int
 ) -> list[Charge]:
-    """Charges of `count` steps: what calls take longer while Python functions of a dataset run counts as input.
+    """Charges of `count` steps: what calls take longer while a dataset's threads are busy counts as input.
 
-    One thread runs Python at a time. functions: when they run. Longer than of the shortest tenth of calls.
+    They have the same processors, and one thread at a time runs Python. Longer than the shortest tenth of calls;
+    nothing changes where that is no more than calls differ by anyway, or the threads are not busy for most of them.
     """
     cuts = steps.call_begin
-    if not len(functions) or len(cuts) < 2 * FEWEST + 1:
+    if not len(busy) or len(cuts) < 2 * FEWEST + 1:
         return list(charges)
-    spent = {cause: moments.get(cause, NOTHING) for cause in PYTHON}
+    spent = {cause: moments[cause] for cause in HOST if len(moments.get(cause, NOTHING))}
+    if not spent:
+        return list(charges)
     whole = np.sum([times.sum_lengths(cuts) for times in spent.values()], axis=0)
-    beside = {cause: times.intersect(functions).sum_lengths(cuts) for cause, times in spent.items() if len(times)}
+    beside = {cause: times.intersect(busy).sum_lengths(cuts) for cause, times in spent.items()}
     every = np.sum(list(beside.values()), axis=0)
     longer = np.clip(np.minimum(every, whole - np.percentile(whole, SHORTEST)), 0, None)
+    if longer.sum() < HELD * whole.sum() or 2 * every.sum() < whole.sum():
+        return list(charges)
     shares = {cause: float((longer * ns / np.maximum(every, 1)).sum()) for cause, ns in beside.items()}
     return move_time(charges, {cause: ns / NS_PER_MS / count for cause, ns in shares.items()}, {"input": 1.0})
 

@@ -104,6 +104,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _mark_what_is_made(self) -> None:
         """Mark what a callback has Keras compile anew, too."""
+        self.model.__dict__.pop("make_train_function", None)  # of a training that ended by an exception
         make = self.model.make_train_function
 
         def make_marked(*arguments: Any, **settings: Any) -> Any:

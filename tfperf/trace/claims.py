@@ -28,6 +28,7 @@ from tfperf.trace.operations import GRAPH
 from tfperf.trace.phases import CALLBACK as PYTHON_KIND
 from tfperf.trace.phases import PHASES
 from tfperf.trace.planes import CALL, Events
+from tfperf.trace.stages import find_busy
 from tfperf.trace.steps import Steps
 
 # in the order in which a moment is given to them
@@ -45,6 +46,7 @@ COMPILING = 0.1  # share of a call from which on it is one that compiles
 KERNEL = re.compile(r"KernelAndDeviceFunc::Run")
 CONVERSION = re.compile(r"tf\.constant|convert_to_tensor")
 LONG_CONVERSION_NS = 200_000  # from which on it is data that becomes a tensor, and no number in an expression
+BETWEEN_CONVERSIONS_NS = 50_000  # that Python takes at most from one argument to the next
 Split = Iterator[tuple[Cause, str, float, float]]  # cause, name, ns, how often
 
 
@@ -65,7 +67,7 @@ class Claims:
         fetching = operations & (phase_index == PHASES.index("input")) & ~device
         calls_python = self._match(GRAPH, lambda found: bool(PYTHON_KIND.match(found["kind"])))
         self.python = operations & calls_python & ~device
-        self.python_ahead = merge_events(events, calls_python & self.ahead)  # functions of datasets
+        self.busy_ahead = find_busy(events)
         self.rows = operations & ~eager & ~fetching & ~self.python
         self.call_begin, self.call_end = self._find_calls()
         self.calls = merge_intervals(self.call_begin, self.call_end)
@@ -212,7 +214,8 @@ class Claims:
         """What makes tensors of arguments in calls, and of much data before them."""
         rows = np.flatnonzero(self._match(CONVERSION) & self.main)
         long = self.events.end[rows] - self.events.begin[rows] >= LONG_CONVERSION_NS
-        return merge_events(self.events, rows).intersect(self.calls).add(merge_events(self.events, rows[long]))
+        in_calls = merge_events(self.events, rows).intersect(self.calls).join(BETWEEN_CONVERSIONS_NS)
+        return in_calls.add(merge_events(self.events, rows[long]))
 
     def _find_epochs(self) -> Intervals:
         """From the last call of an epoch to the first of the next, and where a dataset's iterator is made.

@@ -78,6 +78,15 @@ class Intervals:
         both = self.contains(low) & other.contains(low)
         return merge_intervals(low[both], cuts[1:][both])
 
+    def join(self, gap: int) -> "Intervals":
+        """The same, with what lies between two of them where that is no longer than a gap.
+
+        >>> merge_intervals(np.array([0, 5, 20]), np.array([4, 9, 30])).join(2)
+        Intervals(begin=array([ 0, 20]), end=array([ 9, 30]))
+        """
+        new = self.begin[1:] - self.end[:-1] > gap
+        return Intervals(self.begin[np.append(True, new)], self.end[np.append(new, True)]) if len(self) else self
+
     def sum_lengths(self, cuts: Times) -> Times:
         """Length that lies in each of the ranges between neighbouring `cuts` (m + 1, ascending): (m).
 

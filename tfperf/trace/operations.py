@@ -21,7 +21,8 @@ from tfperf.trace.planes import DEVICE, MODULE, Events
 from tfperf.trace.work import OperationWork
 
 GRAPH = re.compile(r"(?P<name>[^:\s#]+):(?P<kind>_?[A-Z]\w*)")
-EAGER = re.compile(r"EagerLocalExecute: (?P<kind>(?!__inference)_?[A-Z]\w*)")  # outside of any function
+# outside of any function; what makes a tensor of Python's data is none
+EAGER = re.compile(r"EagerLocalExecute: (?P<kind>(?!__inference|_EagerConst$)_?[A-Z]\w*)")
 # they only wait for, or call, others
 CONTAINERS = frozenset([
     "While", "StatelessWhile", "If", "StatelessIf", "Case", "PartitionedCall", "StatefulPartitionedCall", "XlaLaunch",

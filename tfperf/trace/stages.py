@@ -8,6 +8,8 @@ import numpy as np
 
 from tfperf.arrays import Int64Array, Times
 from tfperf.trace.host_events import is_dataset_thread, merge_events
+from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.operations import GRAPH
 from tfperf.trace.planes import Events
 
 STAGE = "Iterator::"
@@ -62,6 +64,16 @@ def _sum_functions(events: Events) -> int:
         here = events.lane == lane
         total += merge_events(events, here & called).subtract(merge_events(events, here & stage)).length
     return total
+
+
+def find_busy(events: Events) -> Intervals:
+    """When threads of datasets do something: a stage itself, or a function that one calls."""
+    ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes] or [False])[events.lane]
+    called = np.array([name == FUNCTION or bool(GRAPH.fullmatch(name)) for name in events.names] or [False])
+    busy = merge_events(events, ahead & called[events.name])
+    for _, begin, end in list_stage_times(events):
+        busy = busy.add(merge_intervals(begin, end))
+    return busy
 
 
 def list_stage_times(events: Events) -> Iterator[tuple[str, Times, Times]]:

@@ -27,15 +27,15 @@ def is_eager(found: "Attribution") -> bool:
 
 def find(found: "Attribution") -> Iterator[Cost]:
     """What starts operations, of the whole step or beside a compiled one; a compiled call has some overhead, too."""
-    count = count_eager(found)
+    count, work = count_eager(found), found.account.sum("eager_work")
+    kernels = min(found.short_kernels_ms, work)
     if is_eager(found):
-        kernels = min(found.short_kernels_ms, found.account.sum("eager_work"))
         ms = found.account.sum("eager", "python", "dispatch") + kernels
         yield _make_cost(f"eager execution: Python starts {count:.0f} operations a step one by one", ms, count)
     elif count >= FEWEST:
         mine = sorted((one for one in sum_functions(found.account) if one.starts), key=lambda one: -one.eager_ms)
         if mine:
-            ms = sum(one.python_ms + one.eager_ms for one in mine)
+            ms = max(0.0, sum(one.python_ms + one.eager_ms for one in mine) - (work - kernels))
             where = ", ".join(f"{one.line} in {one.function}" for one in mine[:MOST])
             yield _make_cost(
                 f"beside the compiled step Python starts {count:.0f} operations one by one, at {where}", ms, count
