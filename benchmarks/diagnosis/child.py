@@ -15,7 +15,8 @@ from benchmarks.diagnosis.program import PROGRAMS, Fit, OwnLoop
 
 MODULES = ("fits", "pipelines", "loops", "retraces", "strategies", "complaints", "complaints_more")
 BATCH = 64
-ROUNDS, WARM, STEPS = 5, 4, 24  # rounds of both; steps that are not counted; steps, or as many as are in whole epochs
+WARM, STEPS = 4, 24  # steps that are not counted; steps, or as many as are in whole epochs
+ROUNDS, FEWEST, LONG = 5, 3, 60.0  # rounds of both; as many once these have taken so many seconds
 
 
 def load_programs() -> None:
@@ -126,8 +127,10 @@ def main(name: str, output: Path) -> None:
     """Measure one program."""
     trainings = prepare(name)
     program = PROGRAMS[name]
-    rounds, captures = [], []
-    for _ in range(ROUNDS):
+    rounds: list[dict[bool, float]] = []
+    captures: list[dict[str, Any]] = []
+    start = time.perf_counter()
+    while len(rounds) < (ROUNDS if time.perf_counter() - start < LONG else FEWEST):
         rounds.append({planted: time_steps(one) for planted, one in trainings.items()})
         with tempfile.TemporaryDirectory() as folder:
             record(trainings[True], Path(folder))
@@ -135,7 +138,7 @@ def main(name: str, output: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         record(trainings[False], Path(folder))
         twin = read(Path(folder))
-    middle = sorted(captures, key=lambda one: one["findings"][0]["ms"] if one["findings"] else 0.0)[ROUNDS // 2]
+    middle = sorted(captures, key=lambda one: one["findings"][0]["ms"] if one["findings"] else 0.0)[len(rounds) // 2]
     output.write_text(json.dumps({
         "name": name, "rule": program.rule, "words": program.words, "sleeps": program.sleeps,
         "planted_ms": [one[True] for one in rounds], "twin_ms": [one[False] for one in rounds],

@@ -99,14 +99,14 @@ def make_logged_steps(planted: bool) -> OwnLoop:
 
 @register_program("python", "save_all")
 def make_saved_steps(planted: bool) -> OwnLoop:
-    """A checkpoint every third step."""
+    """A checkpoint every second step."""
     step, model = build_step(768)
     manager = tf.train.CheckpointManager(
         tf.train.Checkpoint(model=model, optimizer=model.optimizer), tempfile.mkdtemp(), 2
     )
 
     def save_all(number: int, loss: Any) -> None:
-        if number % 3 == 0:
+        if number % 2 == 0:
             manager.save()
 
     return repeat(step, *make_batch(), after=save_all if planted else None)
@@ -140,8 +140,8 @@ def make_collected_steps(planted: bool) -> OwnLoop:
 
 @register_program("conversion")
 def make_array_arguments(planted: bool) -> OwnLoop:
-    """A dict of 300 NumPy arrays goes into each call."""
-    x, y = make_arrays(300)
+    """A dict of 300 NumPy arrays of 66 kB goes into each call."""
+    x, y = make_arrays(1200)
     parts = {f"part_{number}": part if planted else tf.constant(part) for number, part in enumerate(np.split(x, 300))}
     weight = tf.Variable(tf.zeros((WIDTH, 1)))
 
@@ -187,14 +187,14 @@ def make_one_step_a_call(planted: bool) -> OwnLoop:
 
 @register_program("short_operations")
 def make_elementwise_chain(planted: bool) -> OwnLoop:
-    """Thousands of small operations after one another, and one that is long enough for TensorFlow to record it."""
+    """Hundreds of small operations after one another, and one that is long enough for TensorFlow to record it."""
     weight, matrix = tf.Variable(tf.ones((64,))), tf.Variable(tf.ones((192, 192)))
 
     @tf.function(jit_compile=not planted)
     def step() -> Any:
         value = weight
-        for _ in range(1600):
-            value = tf.tanh(value * 0.99 + 0.01)
+        for _ in range(800):
+            value = tf.abs(value * 0.99 - 0.01)
         weight.assign_add(1e-3 * value)
         return tf.reduce_sum(value) + tf.reduce_sum(matrix @ matrix)
 

@@ -194,6 +194,16 @@ def test_what_recording_costs_comes_off_where_the_host_is_recorded(tmp_path):
         assert 1e3 * account.overhead_left_ms == pytest.approx(left)
 
 
+def test_where_steps_wait_for_input_recording_costs_the_difference_of_means(tmp_path):
+    """Of 100 us from call to call the first has 60 of waiting, or an operation for so long."""
+    python: list[Any] = [("train", 100 * i, 95, MARK) for i in range(3)]
+    notes = replace(NOTES, recorded_ms=0.05, unrecorded_ms=0.05, recorded_mean_ms=0.1, unrecorded_mean_ms=0.09, calls=3)
+    for name, off in (("IteratorGetNext:IteratorGetNext", 10), ("a/B:MatMul", 0)):
+        main = [row for i in range(3) for row in ((name, 100 * i, 60), ("a/A:MatMul", 100 * i + 60, 30))]
+        account = read(tmp_path, notes, python=us(*python), main=us(*main)).account
+        assert 1e3 * (account.overhead_ms or 0.0) == pytest.approx(off)
+
+
 def test_a_range_of_the_program_names_the_phase_of_what_has_no_scope(tmp_path):
     """Eager programs have no scopes; the innermost range counts, on whatever thread the operation runs."""
     python: list[Any] = [

@@ -162,6 +162,15 @@ def test_periods_are_those_of_the_window_and_of_the_others_but_the_first_two(tmp
     assert settled.unrecorded_ms == pytest.approx(200)
 
 
+def test_means_are_of_whole_epochs(tmp_path):
+    """Batches in bursts: of three calls one waits."""
+    begins = np.cumsum([0.0, *[0.1, 0.1, 0.4] * 8]).tolist()
+    window = Capture(tmp_path, calls=8, skip=2, host_level=2, begins=begins, calls_per_epoch=3.0)
+    notes = window.make_notes()
+    assert [notes.recorded_ms, notes.recorded_mean_ms] == pytest.approx([100, 200])
+    assert [notes.unrecorded_ms, notes.unrecorded_mean_ms] == pytest.approx([100, 200])
+
+
 def test_nothing_slow_is_done_when_a_window_begins(tmp_path, monkeypatch):
     """Buffers of a pipeline would fill up meanwhile, and the first steps of the window not wait for them."""
     looks: list[int] = []

@@ -7,6 +7,7 @@ import time
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tfperf.scopes import OF_LIBRARY
@@ -66,6 +67,34 @@ def test_lines_of_a_librarys_loop_are_its_own(tmp_path):
     account = read_attribution(tmp_path).account
     lines = [one.name for one in (*account.list("python"), *account.list("eager"))]
     assert lines and all(line.endswith(OF_LIBRARY) for line in lines), lines
+
+
+@pytest.mark.parametrize("what, said", [
+    ("starts", " by TensorFlow"), ("writes", " by TensorFlow, which writes"), ("computes", ""),
+])  # fmt: skip
+def test_a_line_tells_whether_tensorflow_is_at_work_below_it(tmp_path, what, said):
+    """Many looks at a thread that does it again and again: most of them find it there."""
+    weight = tf.Variable(tf.ones([4, 4]))
+    saved = tf.train.Checkpoint(weight=weight)
+    each = {
+        "starts": lambda: [weight + 1.0 for _ in range(200)], "writes": lambda: saved.save(str(tmp_path / "c")),
+        "computes": lambda: sorted(range(20_000), key=lambda one: -one),
+    }[what]  # fmt: skip
+    ended, seen, mine = threading.Event(), [], threading.get_ident()
+
+    def look():
+        while not ended.wait(0.002):
+            seen.append(describe_frame(sys._current_frames()[mine]))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    until = time.perf_counter() + 0.6
+    while time.perf_counter() < until:
+        each()
+    ended.set()
+    thread.join()
+    mine_alone = [one.partition(" in ")[2].partition(" ")[2] for one in seen]
+    assert sum(one == said.strip() for one in mine_alone) > 0.6 * len(seen), seen
 
 
 def test_python_is_left_as_it_was():

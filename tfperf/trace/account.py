@@ -18,6 +18,7 @@ from tfperf.trace.steps import Steps
 
 EVENT_NS, MOST = 10_000, 0.7  # what an event of the host takes at most to be recorded; share of a charge at most
 HALVINGS = 40
+BURSTS = 0.5  # share of the time that waits for input from which on batches may come in bursts
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,10 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
         ]
     epochs, per_epoch = claims.count_epochs(window), notes.calls_per_epoch
     expected = None if per_epoch is None or calls < 2 else (calls - 1) / per_epoch
-    overhead = None
-    if notes.recorded_ms is not None and notes.unrecorded_ms is not None:
-        overhead = max(0.0, notes.recorded_ms - notes.unrecorded_ms) * len(steps.call_begin) / len(steps)
+    waits = sum(one.ms for one in charges if one.cause == "input") / max(sum(one.ms for one in charges), 1e-9)
+    overhead = _find_overhead(notes, waits > BURSTS)
+    if overhead is not None:
+        overhead *= len(steps.call_begin) / len(steps)
     charges = charge_after_effects(merge_charges(charges), moments, steps, count)
     charges = charge_rivals(charges, moments, claims.busy_ahead, steps, count)
     without, left = _take_off(_share_out(charges, epochs, expected), overhead or 0.0)
@@ -83,6 +85,14 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     return Account(
         tuple(without), count, epochs, expected, claims.count_samples(window), overhead, left, moments, scale
     )
+
+
+def _find_overhead(notes: Notes, bursts: bool) -> float | None:
+    """ms that recording adds from call to call; bursts: batches come in such, so that the median is not typical."""
+    recorded, plain = notes.recorded_ms, notes.unrecorded_ms
+    if bursts and notes.recorded_mean_ms is not None and notes.unrecorded_mean_ms is not None:
+        recorded, plain = notes.recorded_mean_ms, notes.unrecorded_mean_ms
+    return None if recorded is None or plain is None else max(0.0, recorded - plain)
 
 
 def _take_off(charges: Sequence[Charge], overhead: float) -> tuple[list[Charge], float]:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar, TypeVar
 
 from tfperf.errors import StorageError, TraceError, UserError
 from tfperf.measure.environment import count_cores, read_cpu_model
+from tfperf.trace.call_times import compute_mean, list_recorded, list_unrecorded
 from tfperf.trace.functions import (
     SignatureCounts,
     count_signatures,
@@ -40,8 +40,6 @@ from tfperf.trace.variables import find_table_work
 STEP = "step"  # name of the marks
 SESSIONS = "plugins/profile/*"
 MOST = 100_000_000
-WARM, SETTLE = 2, 12  # calls that compile and warm up; that follow a recording before all is as before
-FEWEST = 4  # periods without recording from which one can say how long they are
 RANGES = {"steps": (1, MOST), "skip": (0, MOST), "host_level": (1, 3), "steps_per_call": (1, MOST)}
 NOTHING_RAN = "nothing ran in the window, or so little that only host_level=3 tells of it"
 T = TypeVar("T")
@@ -197,7 +195,8 @@ class Capture:
         self.stop()
         if self._notes is None or self._notes.unrecorded_ms == self.unrecorded_ms:
             return
-        self._notes = replace(self._notes, unrecorded_ms=self.unrecorded_ms)
+        mean = compute_mean(self._list_unrecorded(), self.calls_per_epoch)
+        self._notes = replace(self._notes, unrecorded_ms=self.unrecorded_ms, unrecorded_mean_ms=mean)
         try:
             for folder in self._list_new_sessions():
                 write_notes(folder, self._notes)
@@ -207,24 +206,20 @@ class Capture:
     @property
     def recorded_ms(self) -> float | None:
         """From call to call while they are recorded, median."""
-        periods = self._list_periods(self.skip, self.skip + self.calls - 1)
+        periods = self._list_recorded()
         return 1e3 * median(periods) if periods else None
 
     @property
     def unrecorded_ms(self) -> float | None:
-        """The same of the others, but for those that compile and warm up; None: too few to say.
+        """The same of the others, but for those that compile and warm up; None: too few to say."""
+        periods = self._list_unrecorded()
+        return 1e3 * median(periods) if periods else None
 
-        The calls right after a recording are slower, for it has used caches and memory; they count where there are no
-        others.
-        """
-        until, after = self.skip - 1, self.skip + self.calls  # what starts and ends the recording lies in none
-        first, last = self._list_periods(WARM, until), self._list_periods(after, len(self.begins) - 1)
-        every = next((one for one in ([*first, *last[SETTLE:]], [*first, *last]) if len(one) >= FEWEST), None)
-        return None if every is None else 1e3 * median(every)
+    def _list_recorded(self) -> list[float]:
+        return list_recorded(self.begins, self.skip, self.calls)
 
-    def _list_periods(self, first: int, last: int) -> list[float]:
-        """Seconds from call to call, of the calls first to last - 1."""
-        return [b - a for a, b in pairwise(self.begins[first : max(last, first) + 1])]
+    def _list_unrecorded(self) -> list[float]:
+        return list_unrecorded(self.begins, self.skip, self.calls)
 
     def make_notes(self, spaces: Collection[Any] = ()) -> Notes:
         """What lies beside the profile, of which these are the messages."""
@@ -237,7 +232,10 @@ class Capture:
             forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
             usual_turns=self.usual_turns, calls_per_epoch=self.calls_per_epoch,
             calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
-            unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
+            unrecorded_ms=self.unrecorded_ms,
+            recorded_mean_ms=compute_mean(self._list_recorded(), self.calls_per_epoch),
+            unrecorded_mean_ms=compute_mean(self._list_unrecorded(), self.calls_per_epoch),
+            traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
             table_updates=tuple(_try_collect("tables", lambda: find_table_work(optimizers), missing)),
             half=tuple(HalfOperation(**one) for one in half),

@@ -76,6 +76,9 @@ class Notes:
     calls_per_epoch: Annotated[float, Field(gt=0)] | None = None  # less than one where calls go over several
     recorded_ms: float | None = None  # from call to call, median
     unrecorded_ms: float | None = None
+    # means of the same, of whole epochs where there are such: right for batches that come in bursts
+    recorded_mean_ms: float | None = None
+    unrecorded_mean_ms: float | None = None
     traces: tuple[FunctionTrace, ...] = ()
     constant: tuple[str, ...] = ()  # operations that depend on constants alone
     table_updates: tuple[

@@ -9,7 +9,8 @@ from tfperf.errors import LostError, TraceError
 from tfperf.measure.nvml import read_utilisation
 from tfperf.results.files import verify_holder
 from tfperf.runcard.profile import Profile
-from tfperf.trace.capture import FEWEST, Capture
+from tfperf.trace.call_times import FEWEST
+from tfperf.trace.capture import Capture
 from tfperf.trace.notes import ProgramKind
 
 CALLS = 6  # at least, so that chance is known
