@@ -85,7 +85,7 @@ def make_function_in_loop(planted: bool) -> OwnLoop:
 def make_eager_then_shapes(planted: bool) -> OwnLoop:
     """An eager operation gives a size that differs from step to step, and a function of it is traced again."""
     weight = tf.Variable(tf.ones((WIDTH, 1)))
-    x, _ = make_arrays(8)
+    x, _ = make_arrays(16)
 
     @tf.function(reduce_retracing=False)
     def step(chosen: Any) -> Any:

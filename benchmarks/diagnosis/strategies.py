@@ -104,7 +104,8 @@ def make_mirrored_python(planted: bool) -> OwnLoop:
 
     def summarise(values: Any) -> None:
         for value in strategy.experimental_local_results(values):
-            np.sort(np.tile(value.numpy().ravel(), 128))
+            for _ in range(8):
+                np.sort(np.tile(value.numpy().ravel(), 16))
 
     def take() -> Any:
         values = step()

@@ -136,7 +136,7 @@ def _render_operations(record: Record) -> str:
         for o in record["operations"][:ROWS]
     ]  # fmt: skip
     said = f"The costliest {len(rows)} of {len(record['operations'])}; operations.csv has them all. "
-    constant = f"Operations that depend on constants alone take {record['constant_share']:.1%} of the time."
+    constant = f"Operations that depend on nothing that changes take {record['constant_share']:.1%} of the time."
     notes = "".join(render_paragraph(line, "soft") for line in (said + constant, WORK, *describe_ceilings(record)))
     return notes + render_table(HEADER, rows, kind="text")
 

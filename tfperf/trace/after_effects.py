@@ -43,9 +43,9 @@ def charge_after_effects(
     if min(long.sum(), (~long).sum()) < FEWEST or long.mean() > OFTEN or not _is_longer(whole, long):
         return list(charges)
     per_step = float(long.sum()) / NS_PER_MS / count
-    taken = {cause: per_step * _compute_excess(ns, long) for cause, ns in after.items()}
+    less = {cause: per_step * _compute_excess(ns, long) for cause, ns in after.items()}
     given = {cause: max(0.0, float(ns[long].mean() - ns[~long].mean())) for cause, ns in before.items()}
-    return move_time(charges, taken, given)
+    return move_time(charges, less, given)
 
 
 def charge_rivals(

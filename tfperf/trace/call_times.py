@@ -27,8 +27,8 @@ def list_unrecorded(begins: Sequence[float], skip: int, calls: int) -> list[floa
 def compute_mean(seconds: Sequence[float], per_epoch: float | None) -> float | None:
     """Their mean in ms, of whole epochs where there are such; None: of none.
 
-    >>> compute_mean([0.1, 0.1, 0.4, 0.1], 3.0)
-    200.0
+    >>> compute_mean([0.25, 0.25, 1.0, 0.25], 3.0)
+    500.0
     """
     epoch = max(round(per_epoch or 1), 1)
     whole = seconds[: len(seconds) // epoch * epoch] or seconds

@@ -49,19 +49,19 @@ def merge_charges(charges: Iterable[Charge]) -> list[Charge]:
     return list(found.values())
 
 
-def move_time(charges: Sequence[Charge], taken: Mapping[Cause, float], given: Mapping[Cause, float]) -> list[Charge]:
-    """The charges with ms of some causes taken, at most half of each, and given to others in the shares `given`."""
+def move_time(charges: Sequence[Charge], less: Mapping[Cause, float], shares: Mapping[Cause, float]) -> list[Charge]:
+    """The charges with ms of some causes less, at most half of each, and these given to others in these shares."""
     sums: dict[Cause, float] = {}
     for one in charges:
         sums[one.cause] = sums.get(one.cause, 0.0) + one.ms
-    taken = {cause: min(ms, sums.get(cause, 0.0) / 2) for cause, ms in taken.items()}
-    given = {cause: share for cause, share in given.items() if sums.get(cause)}
-    total, shares = sum(taken.values()), sum(given.values())
-    if not total or not shares:
+    less = {cause: min(ms, sums.get(cause, 0.0) / 2) for cause, ms in less.items()}
+    shares = {cause: share for cause, share in shares.items() if sums.get(cause)}
+    total, whole = sum(less.values()), sum(shares.values())
+    if not total or not whole:
         return list(charges)
     out = []
     for one in charges:
         mine = one.ms / sums[one.cause] if sums[one.cause] else 0.0
-        more, less = total * given.get(one.cause, 0.0) / shares * mine, taken.get(one.cause, 0.0) * mine
-        out.append(replace(one, ms=one.ms + more - less, slows_ms=one.slows_ms + more))
+        more = total * shares.get(one.cause, 0.0) / whole * mine
+        out.append(replace(one, ms=one.ms + more - less.get(one.cause, 0.0) * mine, slows_ms=one.slows_ms + more))
     return out

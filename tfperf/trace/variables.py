@@ -58,8 +58,8 @@ def find_table_work(optimizers: Collection[str], graphs: Iterable[Any] | None = 
     """
     every = list_graphs() if graphs is None else list(graphs)
     embeddings = find_embeddings()
-    gathered, multiplied = _find_gathered(every), _find_multiplied(every)
-    tables = {shape: name for shape, name in {**gathered, **embeddings}.items() if shape not in multiplied}
+    sparse, multiplied = _find_sparse(every), _find_multiplied(every)
+    tables = {shape: name for shape, name in {**sparse, **embeddings}.items() if shape not in multiplied}
     found = {}
     for operation in (operation for graph in every for operation in graph.get_operations()):
         if operation.type in PASSED_ON or CALL.fullmatch(operation.type):
@@ -68,7 +68,7 @@ def find_table_work(optimizers: Collection[str], graphs: Iterable[Any] | None = 
         if shape is None:
             continue
         optimizes = bool(set(operation.name.split("/")) & set(optimizers))
-        if optimizes or (shape in gathered and not _takes_rows(operation)):
+        if optimizes or (shape in sparse and not _is_sparse(operation)):
             found[operation.name] = tables[shape]
     return sorted(found.items())
 
@@ -81,11 +81,11 @@ def find_embeddings() -> dict[Shape, str]:
     return {(one.input_dim, one.output_dim): one.name for one in layers}
 
 
-def _takes_rows(operation: Any) -> bool:
+def _is_sparse(operation: Any) -> bool:
     return bool(GATHER.fullmatch(operation.type) or SPARSE.fullmatch(operation.type))
 
 
-def _find_gathered(graphs: Iterable[Any]) -> dict[Shape, str]:
+def _find_sparse(graphs: Iterable[Any]) -> dict[Shape, str]:
     """Shapes of variables of many rows of which an operation gathers few, and names of these variables."""
     out = {}
     for graph in graphs:
