@@ -13,7 +13,11 @@ from typing import Any
 
 from benchmarks.diagnosis.program import PROGRAMS, Fit, OwnLoop
 
-MODULES = ("fits", "pipelines", "loops", "retraces", "strategies", "complaints", "complaints_more")
+MODULES = (
+    "fits", "pipelines", "loops", "retraces", "strategies", "complaints", "complaints_more",
+    "unseen_fits_steps", "unseen_fits_layers", "unseen_fits_epochs",
+    "unseen_loops_policies", "unseen_loops_tables", "unseen_loops_networks",
+)  # fmt: skip
 BATCH = 64
 WARM, STEPS = 4, 24  # steps that are not counted; steps, or as many as are in whole epochs
 ROUNDS, FEWEST, LONG = 5, 3, 60.0  # rounds of both; as many once these have taken so many seconds

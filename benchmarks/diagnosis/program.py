@@ -46,6 +46,11 @@ class PlantedTraining:
         """Address of the thread that the program is made after, from the end of its docstring; empty where none."""
         return (self.make.__doc__ or "").partition("Complaint: ")[2].strip()
 
+    @property
+    def unseen(self) -> bool:
+        """Whether it was written without knowledge of the rules, which its module's name tells."""
+        return ".unseen_" in self.make.__module__
+
 
 PROGRAMS: dict[str, PlantedTraining] = {}
 

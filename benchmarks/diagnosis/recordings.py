@@ -1,6 +1,7 @@
 """Small profiles of programs and their twins, for tests that read them: FOLDER/NAME.tar.xz.
 
-By default of all but those made after a complaint, which measure what the rules find in programs not made for them.
+By default of all but those made after a complaint or without knowledge of the rules, which measure what the rules find
+in programs not made for them.
 
 python -m benchmarks.diagnosis.recordings FOLDER [NAME ...]
 """
@@ -45,9 +46,10 @@ def extract_recording(archive: Path, folder: Path) -> dict[bool, Path]:
 
 
 def list_recorded() -> list[str]:
-    """Names of the programs that have a recording by default."""
+    """Names of the programs that have a recording by default: of those made for the rules all but the largest."""
     load_programs()
-    return [name for name, program in PROGRAMS.items() if not program.complaint and name not in LARGE]
+    others = {name for name, program in PROGRAMS.items() if program.complaint or program.unseen}
+    return [name for name in PROGRAMS if name not in others and name not in LARGE]
 
 
 def main(folder: Path, names: list[str]) -> None:

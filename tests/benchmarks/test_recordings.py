@@ -21,6 +21,11 @@ def test_there_is_a_recording_of_each_program():
     assert {path.name.removesuffix(".tar.xz") for path in FOLDER.glob("*.tar.xz")} == set(RECORDED)
 
 
+def test_programs_that_measure_what_the_rules_find_elsewhere_have_none():
+    unseen = {name for name, program in PROGRAMS.items() if program.unseen}
+    assert len(unseen) == 28 and not unseen & set(RECORDED)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_planted_cause_is_first_and_the_twin_is_not_accused_of_it(tmp_path, name):
     said = {planted: read(one) for planted, one in extract_recording(FOLDER / f"{name}.tar.xz", tmp_path).items()}
