@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PREFIX = "tfperf."  # of the scopes' names
-# what is told of the host in a profile: the line that a thread is at, a garbage collection, a callback's class and
-# hook, a method of a Keras model that a loop calls
 IN_TENSORFLOW = " by TensorFlow"  # ends the line of a thread that has TensorFlow start operations
 WRITING = " by TensorFlow, which writes"  # the same, to write what the program keeps: checkpoints, logs
 OF_LIBRARY = " of a library"  # ends the line of a thread that is at no code of the program's own
+# what is told of the host in a profile: the line that a thread is at, a garbage collection, a callback's class and
+# hook, a method of a Keras model that a loop calls
 SAMPLE, GARBAGE, CALLBACK, METHOD = (f"{PREFIX}{name}:" for name in ("at", "garbage", "callback", "method"))
 
 

@@ -189,7 +189,7 @@ def test_eager_steps_are_told_and_their_lines_are_not(tmp_path):
         for k in range(20):
             python += [("EagerLocalExecute: MatMul", 20_000 * i + 1000 * k, 800),
                        ("KernelAndDeviceFunc::Run", 20_000 * i + 1000 * k + 200, 400)]  # fmt: skip
-    looks = {"s": [("tfperf.at:train.py:3 in step", 1000 * t + 905, 1) for t in range(50)]}
+    looks = {"s": [("tfperf.at:train.py:3 in step by TensorFlow", 1000 * t + 905, 1) for t in range(50)]}
     (one,) = find(tmp_path, python, [], "loop", lines=looks)
     assert one.rule == "eager" and "20 operations" in one.what and "tf.function" in one.change
     assert one.ms == pytest.approx(20 * (0.6 + 0.2))  # all but the kernels, and what is no work of those

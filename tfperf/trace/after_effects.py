@@ -11,7 +11,9 @@ from tfperf.trace.intervals import NOTHING, Intervals
 from tfperf.trace.steps import Steps
 
 STEP: tuple[Cause, ...] = ("work", "between", "dispatch")  # what steps are made of
-HOST: tuple[Cause, ...] = ("between", "dispatch", "eager", "python")  # what the training's thread does itself
+HOST: tuple[Cause, ...] = ("between", "dispatch")  # what the training's thread does itself in calls
+# these take longer for a large batch, as the step does
+BY_BATCH: tuple[Cause, ...] = ("input", "conversion", "compilation", "py_function")
 SHORTEST, HELD = 10, 0.25  # per cent of calls that nothing holds up; share of their time that is more than scatter
 FEWEST = 3  # calls after the cause, and others, from which one can tell
 LONG = 1.5  # means of what lies between calls, from which on a cause is there
@@ -32,7 +34,7 @@ def charge_after_effects(
     if len(cuts) < 2 * FEWEST + 1:
         return list(charges)
     spent = {cause: times.sum_lengths(cuts) for cause, times in moments.items()}
-    before = {cause: ns[:-1].astype(float) for cause, ns in spent.items() if cause not in STEP}
+    before = {cause: ns[:-1].astype(float) for cause, ns in spent.items() if cause not in STEP + BY_BATCH}
     # a call is started before its first operation
     after = {
         cause: (spent[cause][:-1] if cause == "dispatch" else spent[cause][1:]).astype(float)
@@ -44,6 +46,8 @@ def charge_after_effects(
         return list(charges)
     per_step = float(long.sum()) / NS_PER_MS / count
     less = {cause: per_step * _compute_excess(ns, long) for cause, ns in after.items()}
+    whole_less = per_step * _compute_excess(whole, long)  # other parts may be shorter
+    less = {cause: ms * min(1.0, whole_less / max(sum(less.values()), 1e-9)) for cause, ms in less.items()}
     given = {cause: max(0.0, float(ns[long].mean() - ns[~long].mean())) for cause, ns in before.items()}
     return move_time(charges, less, given)
 

@@ -41,7 +41,8 @@ class Attribution:
     phases have more than it ran at the same time. call (S): the call of a step. gaps (calls - 1): from the last
     operation of a call to the first of the next. account: what all of the time goes to. short_kernels_ms: what kernels
     of eager operations take a step that is no work. constant_alone, tables_alone, half_alone: ms a step in which of all
-    operations only such run that depend on constants alone, update all rows of a table, or compute in half precision.
+    operations only such run that depend on nothing that changes, go over all rows of a table, or compute in half
+    precision.
     problems: what is not as it should be.
     """
 
@@ -108,7 +109,7 @@ class Attribution:
 
     @property
     def constant(self) -> list[OperationCost]:
-        """Operations that depend on constants alone, and run in every step."""
+        """Operations that depend on nothing that changes, and run in every step."""
         return [cost for cost in self.costs if cost.constant and cost.count >= EVERY_STEP]
 
 

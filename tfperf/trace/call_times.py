@@ -25,13 +25,13 @@ def list_unrecorded(begins: Sequence[float], skip: int, calls: int) -> list[floa
 
 
 def compute_mean(seconds: Sequence[float], per_epoch: float | None) -> float | None:
-    """Their mean in ms, of whole epochs where there are such; None: of none.
+    """Their mean in ms, of whole epochs where epochs are known; None: there is none.
 
     >>> compute_mean([0.25, 0.25, 1.0, 0.25], 3.0)
     500.0
     """
     epoch = max(round(per_epoch or 1), 1)
-    whole = seconds[: len(seconds) // epoch * epoch] or seconds
+    whole = seconds[: len(seconds) // epoch * epoch]
     return 1e3 * fmean(whole) if whole else None
 
 

@@ -36,6 +36,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """
 
     recording: ClassVar[Capture | None] = None  # of any callback: TensorFlow records one profile at a time
+    marked: ClassVar[keras.Model | None] = None  # whose functions have marks
     hooks: ClassVar[Hooks | None] = None
 
     def __init__(
@@ -78,7 +79,9 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
                 recording.failed = str(error)
         if ProfileCallback.hooks is not None:
             ProfileCallback.hooks.restore()
-        ProfileCallback.recording = ProfileCallback.hooks = None
+        if ProfileCallback.marked is not None:
+            _unmark(ProfileCallback.marked)
+        ProfileCallback.recording = ProfileCallback.hooks = ProfileCallback.marked = None
 
     def _mark(self) -> None:
         """Put a mark around Keras' compiled function, so that it holds that and no other callback."""
@@ -104,15 +107,16 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _mark_what_is_made(self) -> None:
         """Mark what a callback has Keras compile anew, too."""
-        self.model.__dict__.pop("make_train_function", None)  # of a training that ended by an exception
-        make = self.model.make_train_function
+        own, make = self.model.__dict__.get("make_train_function"), self.model.make_train_function
 
         def make_marked(*arguments: Any, **settings: Any) -> Any:
             make(*arguments, **settings)
             self._mark()
             return self.model.train_function
 
+        setattr(make_marked, ORIGINAL, own)
         self.model.__dict__["make_train_function"] = make_marked  # no part of what Keras saves
+        ProfileCallback.marked = self.model
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """What follows up to the first execution lies between epochs."""
@@ -138,8 +142,6 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_end(self, logs: Any = None) -> None:
         """The recording ends where the training does."""
         self._close("epoch")
-        self.model.__dict__.pop("make_train_function", None)
-        self.model.train_function = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
         self._end()
         try:
             self.capture.finish()
@@ -151,6 +153,17 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         if not self.capture.done:
             done, skip = len(self.capture.seconds), self.capture.skip
             raise TraceError(f"{self.logdir}: nothing was recorded: {done} executions ran, {skip} are skipped")
+
+
+def _unmark(model: keras.Model) -> None:
+    """Leave a model's functions as they were."""
+    model.train_function = getattr(model.train_function, ORIGINAL, model.train_function)
+    made = model.__dict__.get("make_train_function")
+    if hasattr(made, ORIGINAL):
+        own = getattr(made, ORIGINAL)
+        model.__dict__.pop("make_train_function")
+        if own is not None:
+            model.__dict__["make_train_function"] = own
 
 
 def _list_optimizers(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:

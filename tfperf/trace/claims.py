@@ -158,10 +158,6 @@ class Claims:
         inside = outer.contains(begin) & outer.contains(end - 1)
         return merge_intervals(begin[inside], end[inside])
 
-    def _merge_details(self, prefix: str) -> Intervals:
-        rows = [np.zeros(0, np.int64), *(rows for _, rows in list_details(self.events, prefix))]
-        return merge_events(self.events, np.concatenate(rows))
-
     def _find_garbage(self) -> Intervals:
         """Collections: another thread's keep Python from going on, but no operations."""
         rows = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in list_details(self.events, GARBAGE))])

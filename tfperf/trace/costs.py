@@ -29,7 +29,7 @@ class OperationCost:
     count: float
     layer: str = ""
     inside: float = 0.0  # what of `ms` lies in steps, not between calls
-    constant: bool = False  # it depends on constants alone
+    constant: bool = False  # it depends on nothing that changes
     instruction: bool = False  # of a program compiled by XLA
     scopes: tuple[str, ...] = ()  # where it comes from
     function: str = ""  # of the program's, whose call it is in

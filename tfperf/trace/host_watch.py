@@ -29,7 +29,8 @@ LIBRARIES = tuple(
 # files of TensorFlow and Keras that start operations, and those that write what a program keeps
 STARTING = re.compile(r"/(tensorflow/python|keras/src/(backend|ops|layers|losses|metrics|optimizers|random))/")
 WRITERS = re.compile(
-    r"/(tensorboard|tensorflow/python/(checkpoint|saved_model|summary|training)|keras/src/saving)/|summary_ops"
+    r"/(tensorboard|tensorflow/python/(checkpoint|saved_model|summary)|keras/src/saving)/|summary_ops"
+    r"|/tensorflow/python/training/(saver|saving|checkpoint)"
 )
 LOOP = "keras/src/backend/tensorflow/trainer.py"  # what Keras' own loop does for itself is no line of the program's
 
@@ -81,6 +82,7 @@ class HostWatch:
             del frames
             with tf.profiler.experimental.Trace(f"{SAMPLE}{describe_frame(frame)}"):
                 self.samples += 1
+            del frame  # else what its function holds would live on
             self.seconds += time.thread_time() - begin
 
     def _choose_switch(self, others: Mapping[int, FrameType]) -> None:

@@ -80,10 +80,8 @@ class Notes:
     recorded_mean_ms: float | None = None
     unrecorded_mean_ms: float | None = None
     traces: tuple[FunctionTrace, ...] = ()
-    constant: tuple[str, ...] = ()  # operations that depend on constants alone
-    table_updates: tuple[
-        tuple[str, str], ...
-    ] = ()  # operations of optimizers on all rows of a table: name, which table
+    constant: tuple[str, ...] = ()  # operations that depend on constants, and on weights that no step changes
+    table_updates: tuple[tuple[str, str], ...] = ()  # operations on all rows of a table: name, which table
     half: tuple[HalfOperation, ...] = ()
     cores: Number | None = None  # that the program may use
     cpu: str = ""  # its maker's name of it

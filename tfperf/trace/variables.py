@@ -7,7 +7,11 @@ import gc
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from math import prod
 from typing import Any
+
+from tfperf.trace.noted_work import find_batch_size
 
 Shape = tuple[int, ...]
 PASSED_ON = frozenset(["Identity", "IdentityN", "NoOp", "Const"])  # no work
@@ -32,15 +36,17 @@ def list_variables(graph: Any) -> list[Any]:
 
 
 def find_frozen(graphs: Iterable[Any]) -> set[int]:
-    """Resources (ids) of variables that are not to be trained, and that no operation in any of the graphs changes."""
-    graphs = list(graphs)
-    fixed = {id(one.handle) for graph in graphs for one in list_variables(graph) if not one.trainable}
+    """Resources (ids) of Keras' weights that are not to be trained, and that no operation in any of the graphs changes.
+
+    Other variables that are not trained are those that Python assigns, as a rule.
+    """
     keras = sys.modules.get("keras")
     kinds = () if keras is None else (keras.Variable,)
+    fixed, changed = set[int](), set[int]()
     for one in (one for one in gc.get_objects() if issubclass(type(one), kinds)):
-        if not one.trainable and hasattr(one.value, "handle"):
-            fixed.add(id(one.value.handle))
-    changed = set()
+        with suppress(AttributeError, ValueError):  # not built, or of several devices
+            if not one.trainable:
+                fixed.add(id(one.value.handle))
     for graph in graphs:
         outer = {id(inner): id(one) for one, inner in graph.captures}
         for operation in graph.get_operations():
@@ -58,7 +64,7 @@ def find_table_work(optimizers: Collection[str], graphs: Iterable[Any] | None = 
     """
     every = list_graphs() if graphs is None else list(graphs)
     embeddings = find_embeddings()
-    sparse, multiplied = _find_sparse(every), _find_multiplied(every)
+    sparse, multiplied = _find_sparse(every, find_batch_size()), _find_multiplied(every)
     tables = {shape: name for shape, name in {**sparse, **embeddings}.items() if shape not in multiplied}
     found = {}
     for operation in (operation for graph in every for operation in graph.get_operations()):
@@ -85,26 +91,28 @@ def _is_sparse(operation: Any) -> bool:
     return bool(GATHER.fullmatch(operation.type) or SPARSE.fullmatch(operation.type))
 
 
-def _find_sparse(graphs: Iterable[Any]) -> dict[Shape, str]:
-    """Shapes of variables of many rows of which an operation gathers few, and names of these variables."""
+def _find_sparse(graphs: Iterable[Any], batch: int | None) -> dict[Shape, str]:
+    """Shapes of variables of many rows of which an operation gathers few, and names of these variables.
+
+    batch: the size of batches, where graphs leave it open; None: not known.
+    """
     out = {}
     for graph in graphs:
         names = {tuple(one.shape): one.name.partition(":")[0] for one in list_variables(graph) if one.shape.rank == 2}
         for operation in graph.get_operations():
             if GATHER.fullmatch(operation.type):
                 shape = next((one for one in _list_shapes(operation) if one in names), None)
-                if shape is not None and shape[0] >= LEAST_ROWS and _count_rows(operation) <= FEW * shape[0]:
+                rows = _count_rows(operation, batch)
+                if shape is not None and shape[0] >= LEAST_ROWS and 0 < rows <= FEW * shape[0]:
                     out[shape] = names[shape].removesuffix("/embeddings")
     return out
 
 
-def _count_rows(operation: Any) -> int:
+def _count_rows(operation: Any, batch: int | None) -> int:
     """How many rows an operation gathers; 0: not known."""
     shape = operation.outputs[0].shape
-    count = 1
-    for size in shape.as_list()[:-1] if shape.rank else [0]:
-        count *= size or 0
-    return count
+    sizes = shape.as_list()[:-1] if shape.rank else [0]
+    return prod((batch if number == 0 else 0) or 0 if size is None else size for number, size in enumerate(sizes))
 
 
 def _find_multiplied(graphs: Iterable[Any]) -> set[Shape]:

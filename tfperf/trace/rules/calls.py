@@ -23,20 +23,18 @@ def find(found: "Attribution") -> Iterator[Cost]:
 
     None is longer than an epoch.
     """
-    epoch = _count_calls_of_epoch(found)
-    longer = min(LONGER, epoch or LONGER)
-    if is_eager(found) or longer <= 1:
+    if is_eager(found):
         return
     mine = [one for cause in CAUSES for one in found.account.list(cause)]
     ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.endswith(OF_LIBRARY))
-    steps = found.account.steps / max(found.calls - 1, 1)
     if repeated := list_repeated(found.account):
-        # those of the last step are seen, too, which no other step follows
-        count = sum(one.times for one in found.account.list("dispatch")) * (1 - 1 / max(found.calls, 2))
-        ms += sum(one.ms for one in repeated)
-        what = f"{count:.0f} calls of compiled functions a step take {ms / count:.3g} ms each to be started and ended"
-        yield Cost(what, ms, ms * (1 - 1 / count), change=WHOLE)
+        yield _make_repeated_cost(found, ms + sum(one.ms for one in repeated))
         return
+    epoch = _count_calls_of_epoch(found)
+    longer = min(LONGER, epoch or LONGER)
+    if longer <= 1:
+        return
+    steps = found.account.steps / max(found.calls - 1, 1)
     per_call = ms * steps
     ms *= min(steps / (found.notes.usual_turns or steps), 1.0)  # calls are shorter while they are recorded
     yield Cost(
@@ -45,9 +43,17 @@ def find(found: "Attribution") -> Iterator[Cost]:
     )  # fmt: skip
 
 
+def _make_repeated_cost(found: "Attribution", ms: float) -> Cost:
+    """Of several calls a step."""
+    seen = 1 - 1 / found.calls if found.calls > 1 else 1.0  # those of the last step, which no other follows, are, too
+    count = sum(one.times for one in found.account.list("dispatch")) * seen
+    what = f"{count:.0f} calls of compiled functions a step take {ms / count:.3g} ms each to be started and ended"
+    return Cost(what, ms, ms * (1 - 1 / count), change=WHOLE)
+
+
 def list_repeated(account: Account) -> list[Charge]:
     """What lies between operations in functions that are called several times a step: mostly to start these."""
-    often = {one.name for one in account.list("dispatch") if one.times >= OFTEN}
+    often = {one.name for one in account.list("dispatch") if one.name and one.times >= OFTEN}
     return [one for one in account.list("between") if one.name in often]
 
 

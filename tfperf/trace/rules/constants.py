@@ -15,7 +15,12 @@ def find(found: "Attribution") -> Iterator[Cost]:
     if constant:
         names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost in constant[:3]))
         alone, every = (found.account.kept * ms for ms in (found.constant_alone, sum(cost.ms for cost in constant)))
-        yield Cost(f"operations that depend on nothing that changes ({names})", alone, alone, max(alone, every))
+        yield Cost(
+            f"operations that depend on constants, or weights that no function changes ({names})",
+            alone,
+            alone,
+            max(alone, every),
+        )
 
 
 ONCE = "compute them once, before training, and keep the result"

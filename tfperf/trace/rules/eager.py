@@ -30,7 +30,8 @@ def find(found: "Attribution") -> Iterator[Cost]:
     count, work = count_eager(found), found.account.sum("eager_work")
     kernels = min(found.short_kernels_ms, work)
     if is_eager(found):
-        ms = found.account.sum("eager", "python", "dispatch") + kernels
+        others = sum(one.python_ms for one in sum_functions(found.account) if one.alone)
+        ms = found.account.sum("eager", "python", "dispatch") + kernels - others
         yield _make_cost(f"eager execution: Python starts {count:.0f} operations a step one by one", ms, count)
     elif count >= FEWEST:
         mine = sorted((one for one in sum_functions(found.account) if one.starts), key=lambda one: -one.eager_ms)

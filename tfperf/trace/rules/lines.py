@@ -7,6 +7,7 @@ from tfperf.trace.account import Account
 from tfperf.trace.claims import Cause
 
 CAUSES: tuple[Cause, ...] = ("python", "eager", "eager_work")
+HARDLY = 0.1
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class FunctionTime:
     def starts(self) -> bool:
         """Whether it mostly starts operations."""
         return self.eager_ms > self.python_ms
+
+    @property
+    def alone(self) -> bool:
+        """Whether it starts hardly any: what it computes by itself, or writes."""
+        return self.eager_ms < HARDLY * self.python_ms
 
 
 def sum_functions(account: Account) -> list[FunctionTime]:

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
 def find(found: "Attribution") -> Iterator[Cost]:
     """By function, which lines of one do together; all of it is given back."""
-    if is_eager(found):
-        return
-    few = count_eager(found) < FEWEST
+    eager, few = is_eager(found), count_eager(found) < FEWEST
     for one in sum_functions(found.account):
-        if few or not one.starts:
+        if one.alone if eager else few or not one.starts:
             what = f"Python code at {one.line}, in {one.function}, runs while devices wait"
             yield Cost(what, one.python_ms + one.eager_ms, one.python_ms + one.eager_ms)
 

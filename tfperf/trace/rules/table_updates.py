@@ -16,7 +16,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     if mine:
         names = ", ".join(dict.fromkeys(name for _, tables in mine for name in tables))
         alone, every = (found.account.kept * ms for ms in (found.tables_alone, sum(cost.ms for cost, _ in mine)))
-        own = any(cost.phase != "update" for cost, _ in mine)
+        own = 2 * sum(cost.ms for cost, _ in mine if cost.phase != "update") > every
         what = f"{'the step' if own else 'the update'} goes over all rows of {names}, whatever rows a batch has"
         yield Cost(what, alone, alone, max(alone, every), change=ROWS if own else None)
 

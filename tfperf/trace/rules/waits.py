@@ -17,9 +17,12 @@ def find(found: "Attribution") -> Iterator[Cost]:
     ms = found.account.sum("input")
     ready = FETCH_MS * found.calls / max(len(found.steps), 1)
     stage = f"; its stage {found.stages[0].name} takes {found.stages[0].ms:.3g} ms a step" if found.stages else ""
-    yield Cost(f"steps wait for input{stage}", ms, ms - ready)
+    slowed = 2 * sum(one.slows_ms for one in found.account.list("input")) > ms
+    what = "threads that prepare the data slow the steps" if slowed else "steps wait for input"
+    yield Cost(f"{what}{stage}", ms, ms - ready, change=CHEAPER if slowed else None)
 
 
+CHEAPER = "prepare the data once: cache() it, or store what the pipeline makes of it"
 FEED = "prepare the data in parallel, cache() and prefetch() it"
 RULE = Rule(
     "input", "Steps wait for input", find,
