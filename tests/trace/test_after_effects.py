@@ -100,3 +100,28 @@ def test_calls_that_wait_for_a_datasets_python_wait_for_input(tmp_path):
         else:
             assert slows == 0
             without = dispatch
+
+
+def test_long_batches_wait_longer_and_work_longer_and_neither_is_the_others_effect(tmp_path):
+    python: list[Any] = []
+    main: list[Any] = []
+    begin = 0.0
+    for number in range(CALLS):
+        waits, works = (120, 400) if number % 3 == 2 else (10, 80)
+        python += [
+            ("train", begin, waits + works + 20, {"step_num": number}),
+            ("step", begin, waits + works + 20, CALL),
+        ]
+        main += [("IteratorGetNext:IteratorGetNext", begin + 5, waits), ("a/A:MatMul", begin + 5 + waits, works)]
+        begin += waits + works + 40
+    path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}})
+    account = read_attribution(path, NOTES).account
+    assert all(one.slows_ms == 0 for one in account.charges) and account.sum("input") < 0.06
+
+
+def test_no_more_is_moved_than_calls_are_longer(tmp_path):
+    """After a callback calls take 60 us more to be started, and 50 less for their work."""
+    lasts = np.where(np.arange(CALLS) % 3 == 2, 200.0, 0.0)
+    after = np.append(0.0, lasts[:-1]) > 0
+    account, _ = read(tmp_path, lasts, np.where(after, 70.0, 120.0), np.where(after, 70.0, 10.0))
+    assert sum(one.slows_ms for one in account.charges) <= 8 * 10.1 / (CALLS - 1) / 1e3

@@ -90,7 +90,7 @@ def test_what_depends_on_frozen_weights_alone_is_constant():
 
 
 def test_a_weight_that_another_function_changes_is_not_frozen():
-    kept, other = keras.Variable(np.ones(3), trainable=False), tf.Variable(1.0, trainable=False)
+    kept, other = keras.Variable(np.ones(3), dtype="float32", trainable=False), tf.Variable(1.0, trainable=False)
 
     @tf.function
     def use():

@@ -80,7 +80,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         if ProfileCallback.hooks is not None:
             ProfileCallback.hooks.restore()
         if ProfileCallback.marked is not None:
-            _unmark(ProfileCallback.marked)
+            _restore_functions(ProfileCallback.marked)
         ProfileCallback.recording = ProfileCallback.hooks = ProfileCallback.marked = None
 
     def _mark(self) -> None:
@@ -155,7 +155,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
             raise TraceError(f"{self.logdir}: nothing was recorded: {done} executions ran, {skip} are skipped")
 
 
-def _unmark(model: keras.Model) -> None:
+def _restore_functions(model: keras.Model) -> None:
     """Leave a model's functions as they were."""
     model.train_function = getattr(model.train_function, ORIGINAL, model.train_function)
     made = model.__dict__.get("make_train_function")
