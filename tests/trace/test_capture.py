@@ -47,8 +47,8 @@ def test_steps_and_phases_of_a_compiled_loop(tmp_path, xla):
         for i in range(12):
             with taken.step(i):
                 step().numpy()
-    assert len(taken.seconds) == 12 and taken.recorded_ms is not None and taken.recorded_ms > 0
-    assert taken.unrecorded_ms is not None and taken.unrecorded_ms > 0
+    assert len(taken.seconds) == 12 and taken.times.recorded_ms is not None and taken.times.recorded_ms > 0
+    assert taken.times.unrecorded_ms is not None and taken.times.unrecorded_ms > 0
     found = read_attribution(tmp_path)
     assert found.calls == 4 and len(found.steps) == 20
     forward, backward, update = (
@@ -154,12 +154,12 @@ def test_periods_are_those_of_the_window_and_of_the_others_but_the_first_two(tmp
     periods = [9.0, 5.0, 0.1, 0.3, 7.0, 0.5, 0.7, 7.0, 0.2, 0.2]  # it starts in the fifth, and ends in the eighth
     begins = np.concatenate([[0.0], np.cumsum(periods)]).tolist()
     window = Capture(tmp_path, calls=3, skip=5, host_level=2, begins=begins)
-    assert window.recorded_ms == pytest.approx(600) and window.unrecorded_ms == pytest.approx(200)
+    assert window.times.recorded_ms == pytest.approx(600) and window.times.unrecorded_ms == pytest.approx(200)
     few = Capture(tmp_path, calls=3, skip=5, host_level=2, begins=begins[:-1])
-    assert few.unrecorded_ms is None
+    assert few.times.unrecorded_ms is None
     begins += (begins[-1] + np.cumsum([0.4] * 10 + [0.2] * 4)).tolist()  # it takes twelve calls to be as before
     settled = Capture(tmp_path, calls=3, skip=4, host_level=2, begins=begins)
-    assert settled.unrecorded_ms == pytest.approx(200)
+    assert settled.times.unrecorded_ms == pytest.approx(200)
 
 
 def test_means_are_of_whole_epochs(tmp_path):

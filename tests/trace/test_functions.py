@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.trace.profiles import us, write
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.capture import capture
-from tfperf.trace.functions import count_signatures, find_constant_operations
+from tfperf.trace.functions import find_constant_operations, list_seen
 from tfperf.trace.operations import find_ambiguous, list_instructions
 from tfperf.trace.planes import read_spaces
 
@@ -44,12 +44,12 @@ def test_a_first_call_and_a_new_dtype_are_told():
     def never_called(x):
         return x
 
-    before = count_signatures()
+    before = list_seen()
     doubled(tf.ones([2]))
     doubled(tf.ones([2], tf.float64))
     mine = [one["cause"] for one in list_traces(before) if one["function"] == "doubled"]
     assert mine == ["first call", "new dtype of x: float64, was float32"]
-    assert before[id(never_called)] == 0 and not list_traces(count_signatures()), "to look traces nothing"
+    assert before.counts[id(never_called)] == 0 and not list_traces(list_seen()), "to look traces nothing"
 
 
 def test_a_ledger_of_another_program_has_no_causes(tmp_path):

@@ -2,8 +2,11 @@
 
 import gc
 import sys
+import sysconfig
 import threading
 import time
+from functools import partial
+from typing import Any
 
 import keras
 import numpy as np
@@ -130,3 +133,42 @@ def test_threads_take_turns_as_before_where_others_are_at_work():
     thread.join()
     watch.stop()
     assert seen == {interval}
+
+
+def test_a_line_of_a_program_that_is_installed_is_its_own():
+    """It lies among the libraries that it calls; those that call it are Python's alone."""
+    root = sysconfig.get_path("purelib")
+    source = "def train(look):\n    helper(look)\ndef look_here(look):\n    look()\n"
+    trainer: dict[str, Any] = {}
+    library: dict[str, Any] = {}
+    exec(compile("def helper(look):\n    look()\n", f"{root}/some_library/parts.py", "exec"), library)
+    exec(compile(source, f"{root}/own_trainer/loop.py", "exec"), trainer)
+    trainer["helper"] = library["helper"]
+    said: list[str] = []
+    look = partial(lambda: said.append(describe_frame(sys._getframe(1))))
+    thread = threading.Thread(target=partial(trainer["train"], look))
+    thread.start()
+    thread.join()
+    assert said == ["own_trainer/loop.py:2 in train"]
+
+
+def test_a_thread_of_the_program_that_sleeps_is_not_at_work():
+    """Python's threads take turns more often then."""
+    ended = threading.Event()
+
+    def sleep():
+        while not ended.is_set():
+            time.sleep(0.02)
+
+    sleeper = threading.Thread(target=sleep)
+    sleeper.start()
+    before, watch = sys.getswitchinterval(), HostWatch()
+    watch.start()
+    start = time.perf_counter()
+    while watch.samples < 30 and time.perf_counter() < start + 10:
+        time.sleep(0.01)
+    during = sys.getswitchinterval()
+    watch.stop()
+    ended.set()
+    sleeper.join()
+    assert during < before == sys.getswitchinterval()

@@ -185,7 +185,7 @@ def test_functions_without_a_name_do_not_end_a_training(tmp_path):
 
 
 def test_what_cannot_be_looked_into_is_said_and_ends_nothing(tmp_path, monkeypatch):
-    def fails():
+    def fails(*_):
         raise RuntimeError("another TensorFlow")
 
     monkeypatch.setattr("tfperf.trace.capture.find_constant_operations", fails)

@@ -25,11 +25,11 @@ def record_profiles(cards: Sequence[ProfiledCard], overrides: Sequence[str], rep
         return
     ((path, folder),) = cards
     found = record_card(load_checked_card(path, overrides), folder, 1, naive)
-    capture, beside = found.capture, "n/a where nothing is recorded"
+    capture, times, beside = found.capture, found.capture.times, "n/a where nothing is recorded"
     if found.overhead is not None:
-        beside = f"{capture.unrecorded_ms:.4g} where nothing is recorded ({found.overhead:+.1%})"
+        beside = f"{times.unrecorded_ms:.4g} where nothing is recorded ({found.overhead:+.1%})"
     show_text(
-        f"{capture.calls} calls of {found.steps_per_call} steps; {capture.recorded_ms or 0:.4g} ms from call to call, "
+        f"{capture.calls} calls of {found.steps_per_call} steps; {times.recorded_ms or 0:.4g} ms from call to call, "
         f"{beside}"
     )
 

@@ -60,6 +60,8 @@ class Account:
 def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     """The account of the calls that another follows, each up to the first operation of that; of one call, its steps."""
     window, calls = find_window(steps), len(steps.spans[0])
+    if not len(window):  # a single operation that takes no time
+        return Account((), len(steps))
     count = int((steps.begin < window.end[-1]).sum())
     free, charges, moments = window, [], {}
     for cause in CAUSES:
@@ -76,7 +78,7 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     overhead = _find_overhead(notes, waits > BURSTS)
     if overhead is not None:
         overhead *= len(steps.call_begin) / len(steps)
-    charges = charge_after_effects(merge_charges(charges), moments, steps, count)
+    charges = charge_after_effects(merge_charges(charges), moments, claims.list_begins(), steps, count)
     charges = charge_rivals(charges, moments, claims.busy_ahead, steps, count)
     without, left = _take_off(_share_out(charges, epochs, expected), overhead or 0.0)
     whole = sum(one.ms for one in without)  # what is left slows all of it: threads that record share the processors

@@ -19,15 +19,18 @@ FEWEST = 3  # calls after the cause, and others, from which one can tell
 LONG = 1.5  # means of what lies between calls, from which on a cause is there
 OFTEN = 0.6  # share of calls from which on it is there in each
 SURE = 3.0  # standard errors
+ALIKE = 1.05  # counts of operations of calls that do the same
+SLOWEST = 2.0  # times as long as others that a call takes at most with the same work
 NS_PER_MS = 1e6
 
 
 def charge_after_effects(
-    charges: Sequence[Charge], moments: Mapping[Cause, Intervals], steps: Steps, count: int
+    charges: Sequence[Charge], moments: Mapping[Cause, Intervals], begins: Times, steps: Steps, count: int
 ) -> list[Charge]:
     """Charges of `count` steps: what calls take longer after a cause than other calls, counts for the cause.
 
-    Caches hold other data then, and threads sleep. Medians of both; nothing changes where chance may be the reason.
+    begins: of all operations. Caches hold other data then, and threads sleep. Medians of both; nothing changes where
+    chance may be the reason, or other work: more operations, or much longer ones.
     """
     work = moments.get("work", NOTHING)
     cuts = _find_first(work, steps.call_begin)
@@ -43,6 +46,8 @@ def charge_after_effects(
     intruders, whole = (np.sum(list(one.values()), axis=0) for one in (before, after))
     long = intruders > LONG * intruders.mean()
     if min(long.sum(), (~long).sum()) < FEWEST or long.mean() > OFTEN or not _is_longer(whole, long):
+        return list(charges)
+    if not _is_same_work(np.diff(np.searchsorted(np.sort(begins), cuts))[1:], whole, long):
         return list(charges)
     per_step = float(long.sum()) / NS_PER_MS / count
     less = {cause: per_step * _compute_excess(ns, long) for cause, ns in after.items()}
@@ -85,6 +90,15 @@ def _find_first(work: Intervals, calls: Times) -> Times:
 
 def _compute_excess(ns: Float64Array, long: BoolMask) -> float:
     return max(0.0, float(np.median(ns[long]) - np.median(ns[~long])))
+
+
+def _is_same_work(operations: Times, ns: Float64Array, long: BoolMask) -> bool:
+    """Whether calls `long` have as many operations as others, and do not take so long that these have more to do."""
+    for values, most in ((operations, ALIKE), (ns, SLOWEST)):
+        one, other = float(np.median(values[long])), float(np.median(values[~long]))
+        if not other / most <= one <= other * most:
+            return False
+    return True
 
 
 def _is_longer(ns: Float64Array, long: BoolMask) -> bool:

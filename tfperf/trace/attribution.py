@@ -98,8 +98,9 @@ class Attribution:
 
     @property
     def compiled(self) -> bool:
-        """Whether most of the time is spent in programs compiled by XLA."""
-        return 2 * sum(c.ms for c in self.costs if c.instruction) > sum(c.ms for c in self.costs)
+        """Whether most of the time of steps is spent in programs compiled by XLA."""
+        mine = [cost for cost in self.costs if cost.phase != "input"]
+        return 2 * sum(cost.ms for cost in mine if cost.instruction) > sum(cost.ms for cost in mine)
 
     @property
     def program(self) -> ProgramKind:
@@ -171,7 +172,8 @@ def compute_attribution(
             events, operations, mine & ~ahead, lambda o: rules.find_half(o.scopes) is not None, steps
         ),
         calls=len(steps.call_begin), marks=steps.marks,
-        costs=tuple(sorted(costs, key=lambda c: -c.ms)), launches=compute_launches(events, devices, mine, len(steps)),
+        costs=tuple(sorted(costs, key=lambda c: -c.ms)),
+        launches=compute_launches(events, operations, devices, mine & ~ahead, len(steps)),
         transfers=sum_transfers(events, devices, mine, len(steps)),
         device_use=measure_device_use(events, devices, at_work, *_find_period(steps)),
         device_waits=measure_device_waits(events, operations, devices, phases, at_work, steps, notes.cores),

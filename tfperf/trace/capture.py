@@ -13,29 +13,31 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any, ClassVar, TypeVar
 
 from tfperf.errors import StorageError, TraceError, UserError
 from tfperf.measure.environment import count_cores, read_cpu_model
-from tfperf.trace.call_times import compute_mean, list_recorded, list_unrecorded
+from tfperf.trace.call_times import CallTimes, measure_calls
 from tfperf.trace.functions import (
-    SignatureCounts,
-    count_signatures,
+    Samples,
+    SeenFunctions,
     find_constant_operations,
     find_optimizers,
     list_functions,
+    list_seen,
     list_traces,
+    sample_untrained,
 )
 from tfperf.trace.half_precision import find_half_operations
 from tfperf.trace.host_watch import HostWatch
+from tfperf.trace.live_graphs import list_graphs
 from tfperf.trace.methods import MethodMarks
 from tfperf.trace.noted_work import count_threads, find_noted_work
 from tfperf.trace.notes import FunctionTrace, HalfOperation, NotedWork, Notes, ProgramKind, write_notes
 from tfperf.trace.operations import has_operations
 from tfperf.trace.planes import read_space
 from tfperf.trace.rescue import Rescue
-from tfperf.trace.variables import find_table_work
+from tfperf.trace.tables import find_table_work
 
 STEP = "step"  # name of the marks
 SESSIONS = "plugins/profile/*"
@@ -72,7 +74,8 @@ class Capture:
     _rescue: Rescue | None = None
     _methods: MethodMarks = field(default_factory=MethodMarks)
     _functions: list[Any] | None = None  # that are there before the window
-    _seen: SignatureCounts = field(default_factory=dict)
+    _seen: SeenFunctions = field(default_factory=SeenFunctions)
+    _untrained: Samples | None = None  # as they are then
     _utilisation: tuple[float | None, ...] = ()  # when the recording ended
     _notes: Notes | None = None  # as they were written
     active: ClassVar[bool] = False  # whether any is being recorded
@@ -96,7 +99,10 @@ class Capture:
         import tensorflow as tf
 
         if not self.begins and self.skip and not self.done:
-            self._functions = list_functions()  # not when the window begins: buffers would fill up meanwhile
+            self._functions, self._untrained = (
+                list_functions(),
+                sample_untrained(),
+            )  # not when the window begins: buffers would fill up meanwhile
         if len(self.seconds) == self.skip and not self.done:
             self._start()
         start = time.perf_counter()
@@ -113,7 +119,7 @@ class Capture:
     def _start(self) -> None:
         import tensorflow as tf
 
-        self._seen, self._before = count_signatures(self._functions), set(self.logdir.glob(SESSIONS))
+        self._seen, self._before = list_seen(self._functions), set(self.logdir.glob(SESSIONS))
         self._functions = None
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=self.host_level)
         try:
@@ -193,10 +199,12 @@ class Capture:
     def finish(self) -> None:
         """End the recording, and note how long calls took that came after it. Raises: TraceError, as `stop` does."""
         self.stop()
-        if self._notes is None or self._notes.unrecorded_ms == self.unrecorded_ms:
+        if self._notes is None:
             return
-        mean = compute_mean(self._list_unrecorded(), self.calls_per_epoch)
-        self._notes = replace(self._notes, unrecorded_ms=self.unrecorded_ms, unrecorded_mean_ms=mean)
+        now = replace(self._notes, **vars(self.times))
+        if now == self._notes:
+            return
+        self._notes = now
         try:
             for folder in self._list_new_sessions():
                 write_notes(folder, self._notes)
@@ -204,43 +212,32 @@ class Capture:
             raise TraceError(f"{self.logdir}: the profile's notes cannot be written: {error}") from None
 
     @property
-    def recorded_ms(self) -> float | None:
-        """From call to call while they are recorded, median."""
-        periods = self._list_recorded()
-        return 1e3 * median(periods) if periods else None
-
-    @property
-    def unrecorded_ms(self) -> float | None:
-        """The same of the others, but for those that compile and warm up; None: too few to say."""
-        periods = self._list_unrecorded()
-        return 1e3 * median(periods) if periods else None
-
-    def _list_recorded(self) -> list[float]:
-        return list_recorded(self.begins, self.skip, self.calls)
-
-    def _list_unrecorded(self) -> list[float]:
-        return list_unrecorded(self.begins, self.skip, self.calls)
+    def times(self) -> CallTimes:
+        """How long calls took up to now."""
+        return measure_calls(self.begins, self.skip, self.calls, self.calls_per_epoch)
 
     def make_notes(self, spaces: Collection[Any] = ()) -> Notes:
         """What lies beside the profile, of which these are the messages."""
         missing: list[str] = []
         optimizers = tuple(sorted(self.optimizers or find_optimizers()))
+        graphs = _try_collect("graphs", list_graphs, missing)
         traces = _try_collect("causes of traces", lambda: list_traces(self._seen), missing)
-        half = _try_collect("operations of half precision", lambda: find_half_operations(spaces), missing)
+        half = _try_collect("operations of half precision", lambda: find_half_operations(spaces, graphs), missing)
+        work = _try_collect("work", lambda: find_noted_work(spaces, graphs), missing)
+        constant = _try_collect(
+            "constant operations", lambda: find_constant_operations(graphs, self._untrained), missing
+        )  # fmt: skip
         return Notes(
             own=True, program=self.program, optimizers=optimizers, loops=self.loops,
             forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
             usual_turns=self.usual_turns, calls_per_epoch=self.calls_per_epoch,
-            calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
-            unrecorded_ms=self.unrecorded_ms,
-            recorded_mean_ms=compute_mean(self._list_recorded(), self.calls_per_epoch),
-            unrecorded_mean_ms=compute_mean(self._list_unrecorded(), self.calls_per_epoch),
+            calls=len(self.seconds[self.skip :]), wanted=self.calls, **vars(self.times),
             traces=tuple(FunctionTrace(**one) for one in traces),
-            constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
-            table_updates=tuple(_try_collect("tables", lambda: find_table_work(optimizers), missing)),
+            constant=tuple(sorted(constant)),
+            table_updates=tuple(_try_collect("tables", lambda: find_table_work(optimizers, graphs), missing)),
             half=tuple(HalfOperation(**one) for one in half),
             cores=count_cores(), cpu=read_cpu_model(), threads=count_threads(),
-            work=tuple(NotedWork(**one) for one in _try_collect("work", lambda: find_noted_work(spaces), missing)),
+            work=tuple(NotedWork(**one) for one in work),
             utilisation=self._utilisation, missing=tuple(missing),
         )  # fmt: skip
 

@@ -43,9 +43,10 @@ def merge_charges(charges: Iterable[Charge]) -> list[Charge]:
     found: dict[tuple[Cause, str], Charge] = {}
     for one in charges:
         before = found.get((one.cause, one.name), Charge(one.cause, one.name, 0.0))
-        found[one.cause, one.name] = Charge(
-            one.cause, one.name, before.ms + one.ms, before.times + one.times, before.events + one.events
-        )
+        found[one.cause, one.name] = replace(
+            one, ms=before.ms + one.ms, times=before.times + one.times, events=before.events + one.events,
+            slows_ms=before.slows_ms + one.slows_ms,
+        )  # fmt: skip
     return list(found.values())
 
 

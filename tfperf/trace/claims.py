@@ -131,6 +131,11 @@ class Claims:
         mine = self.waited | self.ahead if ahead else self.waited
         return int(times.contains(self.events.begin[mine]).sum())
 
+    def list_begins(self) -> Times:
+        """When each operation of the steps begins."""
+        begins: Times = self.events.begin[self.rows]
+        return begins
+
     @property
     def short_kernels_ns(self) -> float:
         """What eager kernels take that is no work: of each as much as half of them take, and no more than 0.2 ms."""

@@ -6,12 +6,22 @@ Looks at TensorFlow's own objects; imports it.
 import gc
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
-from tfperf.trace.notes import KERAS_OPTIMIZERS
-from tfperf.trace.variables import PASSED_ON, READ, find_frozen, list_graphs
+from tfperf.trace.live_graphs import CALL, PASSED_ON, READ, find_outermost, link_captures, list_graphs
+from tfperf.trace.notes import FIRST_CALL, KERAS_OPTIMIZERS, MADE_ANEW
 
-SignatureCounts = Mapping[int, int]  # signatures of a function, by its id
+Samples = Mapping[int, bytes]  # the first row of a variable, by its resource (id)
+
+
+@dataclass(frozen=True)
+class SeenFunctions:
+    """Functions at a moment. counts: by their ids how many signatures each is traced for; traced: names of such."""
+
+    counts: Mapping[int, int] = field(default_factory=dict)
+    traced: frozenset[str] = frozenset()
 
 
 def list_functions() -> list[Any]:
@@ -21,20 +31,30 @@ def list_functions() -> list[Any]:
     return [one for one in gc.get_objects() if issubclass(type(one), Function)]
 
 
-def count_signatures(functions: Iterable[Any] | None = None) -> SignatureCounts:
-    """How many signatures each function has been traced for; by default of all, which takes 0.1 s to look for."""
-    every = list_functions() if functions is None else functions
-    return {id(one): len(_list_signatures(one)) for one in every}
+def list_seen(functions: Iterable[Any] | None = None) -> SeenFunctions:
+    """How often functions have been traced up to now; by default all, which takes 0.1 s to look for."""
+    every = list_functions() if functions is None else list(functions)
+    counts = {id(one): len(_list_signatures(one)) for one in every}
+    return SeenFunctions(counts, frozenset(_get_full_name(one) for one in every if counts[id(one)]))
 
 
-def list_traces(before: SignatureCounts) -> list[dict[str, str]]:
+def list_traces(before: SeenFunctions) -> list[dict[str, str]]:
     """The functions that were traced since then: name, and why."""
     out = []
     for one in list_functions():
         found = _list_signatures(one)
-        for i in range(before.get(id(one), 0), len(found)):
-            out.append({"function": _get_name(one.python_function), "cause": describe_cause(found[:i], found[i])})
+        for i in range(before.counts.get(id(one), 0), len(found)):
+            cause = describe_cause(found[:i], found[i])
+            if cause == FIRST_CALL and _get_full_name(one) in before.traced:
+                cause = MADE_ANEW
+            out.append({"function": _get_name(one.python_function), "cause": cause})
     return out
+
+
+def _get_full_name(function: Any) -> str:
+    """With where it is defined: Keras has the same names inside several functions."""
+    inner = function.python_function
+    return f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', _get_name(inner))}"
 
 
 def _get_name(function: Any) -> str:
@@ -52,7 +72,7 @@ def _list_signatures(function: Any) -> list[Mapping[str, Any]]:
 def describe_cause(earlier: Sequence[Mapping[str, Any]], new: Mapping[str, Any]) -> str:
     """What sets a signature apart from the nearest of the earlier ones."""
     if not earlier:
-        return "first call"
+        return FIRST_CALL
     differences = [[name for name in new if old.get(name) != new[name]] for old in earlier]
     fewest = min(range(len(earlier)), key=lambda i: len(differences[i]))
     said = [_describe_difference(name, earlier[fewest].get(name), new[name]) for name in differences[fewest]]
@@ -74,15 +94,43 @@ def _shorten(value: Any) -> str:
     return text if len(text) < 80 else f"{text[:77]}..."
 
 
-def find_constant_operations(graphs: Iterable[Any] | None = None) -> set[str]:
-    """Names of the operations in graphs of functions, by default all, that depend on constants alone.
+def sample_untrained() -> Samples:
+    """The first row of each of Keras' weights that are not to be trained."""
+    keras = sys.modules.get("keras")
+    kinds = () if keras is None else (keras.Variable,)
+    found = {}
+    for one in (one for one in gc.get_objects() if issubclass(type(one), kinds)):
+        with suppress(AttributeError, ValueError):  # not built, or of several devices
+            if not one.trainable:
+                value = one.value
+                row = value.sparse_read([0]) if value.shape.rank else value.read_value()
+                found[id(value.handle)] = row.numpy().tobytes()
+    return found
 
-    A captured tensor is a constant, a captured variable only where it is not trained, and nothing changes it. What has
-    side effects or draws numbers is none, nor is a name that is something else in another function.
+
+def find_frozen(graphs: Iterable[Any], before: Samples | None = None) -> set[int]:
+    """Resources (ids) of Keras' weights that are not to be trained, and that no operation in any of the graphs changes.
+
+    before: samples of an earlier moment: what Python has assigned since then is not among them. Other variables that
+    are not trained are those that Python assigns, as a rule.
+    """
+    now, every, changed = sample_untrained(), list(graphs), set[int]()
+    earlier, captures = now if before is None else before, link_captures(every)
+    for operation in (one for graph in every for one in graph.get_operations()):
+        if not READ.fullmatch(operation.type) and not CALL.fullmatch(operation.type):
+            changed |= {id(find_outermost(one, captures)) for one in operation.inputs if one.dtype.name == "resource"}
+    return {one for one, row in now.items() if one not in changed and earlier.get(one, row) == row}
+
+
+def find_constant_operations(graphs: Iterable[Any] | None = None, before: Samples | None = None) -> set[str]:
+    """Names of the operations in graphs of functions, by default all, that depend on nothing that changes.
+
+    A captured tensor is a constant, a captured variable only where it is frozen. What has side effects or draws numbers
+    is none, nor is a name that is something else in another function.
     """
     known: dict[int, set[int]] = {}
     every = list_graphs() if graphs is None else list(graphs)
-    frozen = find_frozen(every)
+    frozen = find_frozen(every, before)
     found = [_split_operations(graph, known, frozen) for graph in every]
     return {name for names, _ in found for name in names} - {name for _, names in found for name in names}
 

@@ -3,14 +3,13 @@
 Looks at TensorFlow's own objects; imports it.
 """
 
-import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
+from tfperf.trace.live_graphs import PASSED_ON, list_graphs
 from tfperf.trace.noted_work import complete_graph, find_batch_size, list_ran
-from tfperf.trace.variables import PASSED_ON
 
 HALF = ("float16", "bfloat16")
 MOST, REPEATS, SECONDS = 24, 4, 2.0  # operations that are timed; how often; seconds after which no more is
@@ -25,12 +24,10 @@ def find_half_operations(spaces: Iterable[Any], graphs: Iterable[Any] | None = N
     so are all where there is an accelerator.
     """
     import tensorflow as tf
-    from tensorflow.python.framework.func_graph import FuncGraph
 
     if any(one.device_type != "CPU" for one in tf.config.list_physical_devices()):
         return []
-    if graphs is None:
-        graphs = [one for one in gc.get_objects() if issubclass(type(one), FuncGraph)]
+    graphs = list_graphs() if graphs is None else graphs
     names = {m.name for space in spaces for plane in space.planes for m in plane.event_metadata.values()}
     ran = {name for name, _ in list_ran(names)}
     found: dict[str, Any] = {}

@@ -21,11 +21,13 @@ from tfperf.scopes import GARBAGE, IN_TENSORFLOW, OF_LIBRARY, SAMPLE, WRITING
 
 INTERVAL = 0.003  # seconds between looks at the thread, on average: at random, for steps are regular
 SWITCH = 0.0001  # seconds after which Python code lets the sampler look; Python's own are fifty times as long
+RUNNING = 0.1  # share of the time between looks for which a thread uses a processor when it is at work
 FEWEST, ALONE = 3, 0.2  # looks after which Python may be asked so often: at most a share found other threads at work
 LIBRARIES = tuple(
     f"{Path(one).resolve()}{os.sep}"
     for one in (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(Path(__file__).parents[1]))
 )
+SCRIPTS = f"{Path(sysconfig.get_path('scripts')).resolve()}{os.sep}"  # they start programs that are installed
 # files of TensorFlow and Keras that start operations, and those that write what a program keeps
 STARTING = re.compile(r"/(tensorflow/python|keras/src/(backend|ops|layers|losses|metrics|optimizers|random))/")
 WRITERS = re.compile(
@@ -53,6 +55,7 @@ class HostWatch:
         self._switch = self._short = sys.getswitchinterval()
         self._busy = 0
         self._places: dict[int, tuple[int, int]] = {}
+        self._used: dict[int, float] = {}  # seconds of processors, by thread
 
     def start(self) -> None:
         """Begin to watch."""
@@ -89,13 +92,25 @@ class HostWatch:
         """Whether threads take turns more often: of the others, one that waits in a library stays at its place."""
         before = self._places
         self._places = {thread: (id(frame), frame.f_lasti) for thread, frame in others.items()}
-        own = any(_find_kind(frame.f_code.co_filename) == "own" for frame in others.values())
+        own = any(
+            _find_kind(frame.f_code.co_filename) == "own" and self._has_run(thread) for thread, frame in others.items()
+        )
         self._busy += own or any(before.get(thread, place) != place for thread, place in self._places.items())
         if self._busy > ALONE * self.samples:
             self._switch_as_before()
         elif self.samples >= FEWEST and sys.getswitchinterval() == self._switch:
             sys.setswitchinterval(min(SWITCH, self._switch))
             self._short = sys.getswitchinterval()  # in whole microseconds
+
+    def _has_run(self, thread: int) -> bool:
+        """Whether a thread has used a processor since the last look at it; where the system does not tell, it has."""
+        try:
+            clock = time.pthread_getcpuclockid(thread)
+            used = time.clock_gettime(clock)
+        except (AttributeError, OSError):
+            return True
+        before, self._used[thread] = self._used.get(thread, used), used
+        return used - before > RUNNING * INTERVAL
 
     def _switch_as_before(self) -> None:
         if sys.getswitchinterval() == self._short:  # else the program has set another
@@ -124,11 +139,30 @@ def describe_frame(frame: FrameType) -> str:
     one: FrameType | None = frame
     while one is not None and _find_kind(one.f_code.co_filename) == "library":
         one = one.f_back
+    one = one or _find_installed(frame)
     chosen = frame if one is None else one
     line = f"{_shorten(chosen.f_code.co_filename)}:{chosen.f_lineno} in {chosen.f_code.co_name}"
-    if one is None or _find_kind(one.f_code.co_filename) != "own":
+    if one is None or _find_kind(one.f_code.co_filename) == "loop":
         return f"{line}{OF_LIBRARY}"
     return f"{line}{_describe_library(frame, one)}"
+
+
+def _find_installed(frame: FrameType) -> FrameType | None:
+    """The innermost frame of a program that is installed among libraries: of the package that calls all others."""
+    frames: list[FrameType] = [frame]
+    while frames[-1].f_back is not None:
+        frames.append(frames[-1].f_back)
+    packages = [_find_package(one.f_code.co_filename) for one in frames]
+    outermost = next((one for one in reversed(packages) if one), "")
+    return frames[packages.index(outermost)] if outermost else None
+
+
+@cache
+def _find_package(file: str) -> str:
+    """The package of a file among libraries that were installed; empty: of others."""
+    path = str(Path(file).resolve())
+    root = next((one for one in LIBRARIES[1:3] if path.startswith(one)), None)
+    return path.removeprefix(root).split(os.sep)[0] if root else ""
 
 
 def _describe_library(frame: FrameType, own: FrameType) -> str:
@@ -148,7 +182,7 @@ def _find_kind(file: str) -> Literal["own", "loop", "library"]:
     path = str(Path(file).resolve())
     if path.replace("\\", "/").endswith(LOOP) or path.startswith(LIBRARIES[-1]):
         return "loop"
-    return "library" if file.startswith("<frozen") or path.startswith(LIBRARIES) else "own"
+    return "library" if file.startswith("<frozen") or path.startswith((*LIBRARIES, SCRIPTS)) else "own"
 
 
 @cache

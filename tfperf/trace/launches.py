@@ -7,9 +7,11 @@ import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array, TextArray
 from tfperf.trace.intervals import merge_intervals
+from tfperf.trace.operations import Operations
 from tfperf.trace.planes import Events
 
 SHORT_US = 10.0  # a kernel below takes no longer than its launch
+PRODUCT = re.compile(r"MatMul|Conv|Einsum")  # what they take is work, however short
 COPY = re.compile(r"Memcpy(?P<direction>H2D|D2H|D2D|P2P)")
 SIZE = re.compile(r"\bsize:(\d+)")
 
@@ -19,7 +21,7 @@ class Launches:
     """Kernels, or operations of a processor, of one device: how many a step, their median in us.
 
     short: the share of those below SHORT_US. starts: the share of all their time that such take for no work: as much of
-    each as half of these take.
+    each as half of these take; of products nothing.
     """
 
     per_step: float
@@ -44,13 +46,15 @@ class Transfer:
 
 
 def compute_launches(
-    events: Events, devices: TextArray, mask: BoolMask, steps: int
+    events: Events, operations: Operations, devices: TextArray, mask: BoolMask, steps: int
 ) -> dict[str, Launches]:  # fmt: skip
     """By device, of the operations in the mask."""
     out = {}
+    products = np.array([*(PRODUCT.search(one.kind) is not None for one in operations.every), False])[operations.index]
     for device in np.unique(devices[mask]).tolist():
-        us = (events.end - events.begin)[mask & (devices == device)] / 1e3
-        short = us[us < SHORT_US]
+        mine = mask & (devices == device)
+        us, computing = (events.end - events.begin)[mine] / 1e3, products[mine]
+        short = us[(us < SHORT_US) & ~computing]
         starts = float(np.minimum(short, np.median(short)).sum() / us.sum()) if len(short) and us.any() else 0.0
         out[device] = Launches(len(us) / steps, float(np.median(us)), float((us < SHORT_US).mean()), starts)
     return out

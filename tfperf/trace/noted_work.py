@@ -10,6 +10,7 @@ from typing import Any
 
 from tfperf.measure.environment import count_cores
 from tfperf.trace.graph_work import CONVOLUTION, TensorSize, count_operation
+from tfperf.trace.live_graphs import list_graphs, read_handle
 from tfperf.trace.operations import GRAPH
 from tfperf.trace.phases import list_tails, strip_kind
 from tfperf.trace.work import OperationWork
@@ -36,10 +37,7 @@ def find_noted_work(spaces: Iterable[Any], graphs: Iterable[Any] | None = None) 
     graphs: by default those of all functions. An operation whose shapes are not known is left out, and so is one whose
     name and type stand for different work in several functions.
     """
-    from tensorflow.python.framework.func_graph import FuncGraph
-
-    if graphs is None:
-        graphs = [one for one in gc.get_objects() if issubclass(type(one), FuncGraph)]
+    graphs = list_graphs() if graphs is None else graphs
     ran = list_ran({m.name for space in spaces for plane in space.planes for m in plane.event_metadata.values()})
     found: dict[Key, OperationWork | None] = {}
     batch = find_batch_size()
@@ -54,23 +52,28 @@ def find_noted_work(spaces: Iterable[Any], graphs: Iterable[Any] | None = None) 
 
 def find_batch_size() -> int | None:
     """Samples in a batch, where all datasets that are alive have as many; None: not known."""
+    sizes = find_batch_sizes()
+    return min(sizes) if len(sizes) == 1 else None
+
+
+def find_batch_sizes() -> set[int]:
+    """Samples in batches of the datasets that are alive; empty also where that of one is not known."""
     from tensorflow.python.data.ops.batch_op import _BatchDataset, _ParallelBatchDataset
     from tensorflow.python.data.ops.padded_batch_op import _PaddedBatchDataset
     from tensorflow.python.framework.tensor_util import constant_value
 
     keras = sys.modules.get(ADAPTERS)  # a program without it has none
     adapters = () if keras is None else (keras.DataAdapter,)
-    sizes = set()
+    sizes = set[int]()
     for one in gc.get_objects():
         if issubclass(type(one), (_BatchDataset, _ParallelBatchDataset, _PaddedBatchDataset)):
             size = constant_value(one._batch_size)  # None: an argument of a function that makes the dataset
             if size is None:
-                return None
+                return set()
             sizes.add(int(size))
-        elif adapters and issubclass(type(one), adapters):
-            sizes.add(one.batch_size)
-    sizes.discard(None)
-    return sizes.pop() if len(sizes) == 1 else None
+        elif adapters and issubclass(type(one), adapters) and one.batch_size is not None:
+            sizes.add(int(one.batch_size))
+    return sizes
 
 
 def list_ran(events: Iterable[str]) -> set[Key]:
@@ -159,7 +162,7 @@ def _get_static_shape(tensor: Any) -> Any:
 
     if tensor.dtype.name != "resource":
         return tensor.shape
-    known = _read_variable(tensor)
+    known = read_handle(tensor)
     return tf.TensorShape(known.shape if known else None)
 
 
@@ -167,16 +170,8 @@ def _get_type(tensor: Any) -> Any:
     """The type of a tensor's elements, of a resource that of its variable's."""
     import tensorflow as tf
 
-    known = _read_variable(tensor) if tensor.dtype.name == "resource" else None
+    known = read_handle(tensor) if tensor.dtype.name == "resource" else None
     return tf.as_dtype(known.dtype) if known else tensor.dtype
-
-
-def _read_variable(tensor: Any) -> Any:
-    """Shape and dtype of the variable behind a resource; None: not known."""
-    from tensorflow.python.ops.handle_data_util import get_resource_handle_data
-
-    found = get_resource_handle_data(tensor)
-    return found.shape_and_type[0] if found.is_set and len(found.shape_and_type) == 1 else None
 
 
 def complete_shapes(graph: Any, batch: int) -> dict[str, tuple[int, ...]]:

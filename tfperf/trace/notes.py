@@ -15,6 +15,8 @@ from tfperf.trace.planes import find_profile_files
 from tfperf.trace.work import OperationWork
 
 FILE = "tfperf.json"  # beside the *.xplane.pb
+FIRST_CALL = "first call"  # why a function is traced of which none was called before
+MADE_ANEW = "first call of a function that is made anew"
 KERAS_OPTIMIZERS = (  # as Keras names them where nobody else does
     "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion", "loss_scale_optimizer",
     "muon", "nadam", "rmsprop", "SGD", "sgd",

@@ -52,7 +52,8 @@ class Recording:
     @property
     def overhead(self) -> float | None:
         """How much longer it takes from call to call while they are recorded, 0.05 for 5 %; None: not known."""
-        recorded, plain = self.capture.recorded_ms, self.capture.unrecorded_ms
+        times = self.capture.times
+        recorded, plain = times.recorded_ms, times.unrecorded_ms
         return recorded / plain - 1 if recorded and plain else None
 
 

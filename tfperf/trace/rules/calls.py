@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tfperf.scopes import OF_LIBRARY
-from tfperf.trace.account import Account
 from tfperf.trace.charges import Charge
 from tfperf.trace.rules.eager import is_eager
 from tfperf.trace.rules.lines import CAUSES
@@ -15,7 +14,11 @@ if TYPE_CHECKING:
 
 LONGER = 16  # times as many steps a call as now
 OFTEN = 4  # calls a step of a function from which on these are what there are too many of
-WHOLE = "take the whole step in one tf.function, which calls the others"
+MOST = 20  # operations in each of them, from which on it is these that take time between them
+WHOLE = (
+    "take the whole step in one tf.function, which calls the others; where Python has to run between them, give each "
+    "call the inputs of several"
+)
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
@@ -27,7 +30,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
         return
     mine = [one for cause in CAUSES for one in found.account.list(cause)]
     ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.endswith(OF_LIBRARY))
-    if repeated := list_repeated(found.account):
+    if repeated := list_repeated(found):
         yield _make_repeated_cost(found, ms + sum(one.ms for one in repeated))
         return
     epoch = _count_calls_of_epoch(found)
@@ -51,10 +54,13 @@ def _make_repeated_cost(found: "Attribution", ms: float) -> Cost:
     return Cost(what, ms, ms * (1 - 1 / count), change=WHOLE)
 
 
-def list_repeated(account: Account) -> list[Charge]:
-    """What lies between operations in functions that are called several times a step: mostly to start these."""
-    often = {one.name for one in account.list("dispatch") if one.name and one.times >= OFTEN}
-    return [one for one in account.list("between") if one.name in often]
+def list_repeated(found: "Attribution") -> list[Charge]:
+    """What lies between operations in small functions that are called several times a step: mostly to start these."""
+    often = {one.name: one.times for one in found.account.list("dispatch") if one.name and one.times >= OFTEN}
+    operations = sum(cost.count for cost in found.costs if not cost.eager and cost.phase != "input")
+    if operations > MOST * sum(often.values()):
+        return []
+    return [one for one in found.account.list("between") if one.name in often]
 
 
 def _count_calls_of_epoch(found: "Attribution") -> float | None:

@@ -20,9 +20,11 @@ def count_eager(found: "Attribution") -> float:
 
 
 def is_eager(found: "Attribution") -> bool:
-    """Whether no compiled function computes gradients or updates, and Python starts many operations a step."""
-    compiled = any(cost.phase in ("backward", "update") and not cost.eager for cost in found.costs)
-    return count_eager(found) >= FEWEST and not compiled
+    """Whether Python starts many operations a step, most of the work, and no compiled function computes gradients."""
+    compiled = [cost for cost in found.costs if not cost.eager and cost.phase != "input"]
+    if count_eager(found) < FEWEST or any(cost.phase in ("backward", "update") for cost in compiled):
+        return False
+    return sum(cost.ms for cost in compiled) <= sum(cost.ms for cost in found.costs if cost.eager)
 
 
 def find(found: "Attribution") -> Iterator[Cost]:

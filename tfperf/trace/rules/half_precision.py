@@ -18,7 +18,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     mine = [(cost, share) for cost in steps if (share := rules.find_half(cost.scopes)) is not None]
     busy = sum(cost.busy_ms for cost, _ in mine)
     saved = sum(cost.busy_ms * (1 - share) for cost, share in mine)
-    if saved <= 0 or not any(0 < share < 1 for _, share in mine):  # casts alone compute nothing
+    if saved <= 0 or not any(cost.busy_ms and 0 < share < 1 for cost, share in mine):  # casts alone compute nothing
         return
     slower = sorted((pair for pair in mine if pair[1] < 1), key=lambda pair: -pair[0].busy_ms * (1 - pair[1]))
     names = list(dict.fromkeys(cost.layer or cost.name for cost, _ in slower))

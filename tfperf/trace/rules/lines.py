@@ -35,7 +35,7 @@ def sum_functions(account: Account) -> list[FunctionTime]:
     functions: dict[tuple[str, str], dict[str, list[float]]] = {}  # by file and name: ms of each line
     for charge in (one for cause in CAUSES for one in account.list(cause)):
         if charge.name and not charge.name.endswith(OF_LIBRARY):
-            line, _, function = charge.name.partition(" in ")
+            line, _, function = charge.name.rpartition(" in ")
             lines = functions.setdefault((line.rpartition(":")[0], function), {})
             lines.setdefault(line, [0.0, 0.0])[charge.cause != "python"] += charge.ms
     out = []

@@ -1,8 +1,11 @@
 """Functions that are traced or compiled again while steps go on."""
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from tfperf.trace.ledger import Entry, get_function
+from tfperf.trace.notes import FIRST_CALL
 from tfperf.trace.rules.rule import Cost, Rule
 
 if TYPE_CHECKING:
@@ -10,10 +13,18 @@ if TYPE_CHECKING:
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """All of it is given back where no step traces or compiles."""
-    ms = found.account.sum("compilation")
-    traces = [entry for entry in found.ledger if entry.kind == "trace"]
-    kinds = traces or [entry for entry in found.ledger if entry.kind == "compilation"]
+    """All of it is given back where no step traces or compiles; first calls of functions are not repeated."""
+    first = find_first_calls(found.ledger)
+    ledger = [entry for entry in found.ledger if entry not in first]
+    if first and not ledger:
+        return
+    seconds, every = (_sum_seconds(entries) for entries in (ledger, found.ledger))
+    ms = 0.0
+    for charge in found.account.list("compilation"):
+        name = get_function(charge.name)
+        ms += charge.ms * (seconds[name] / every[name] if every[name] else 1.0)
+    traces = [entry for entry in ledger if entry.kind == "trace"]
+    kinds = traces or [entry for entry in ledger if entry.kind == "compilation"]
     if not kinds:
         yield Cost("functions are traced or compiled while steps go on; the profile does not tell which", ms, ms)
         return
@@ -22,6 +33,21 @@ def find(found: "Attribution") -> Iterator[Cost]:
     verb = "traced" if traces else "compiled"
     why = "; ".join(list(causes)[:2])
     yield Cost(f"{names}: {verb} anew {len(kinds)} times in {found.account.steps} steps: {why}", ms, ms)
+
+
+def find_first_calls(ledger: Iterable[Entry]) -> list[Entry]:
+    """Those of functions of which none was called before, and none is again for the first time."""
+    first = [entry for entry in ledger if entry.cause == FIRST_CALL]
+    counts = Counter((entry.kind, entry.function) for entry in first)
+    return [entry for entry in first if counts[entry.kind, entry.function] == 1]
+
+
+def _sum_seconds(ledger: Iterable[Entry]) -> defaultdict[str, float]:
+    """By function."""
+    out = defaultdict[str, float](float)
+    for entry in ledger:
+        out[entry.function] += entry.seconds
+    return out
 
 
 SHAPES = "keep shapes, dtypes and Python arguments the same from step to step"

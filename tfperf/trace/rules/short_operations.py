@@ -26,7 +26,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     launches, account = found.launches[busiest], found.account
     if found.compiled:
         return
-    ms = account.sum("between") - sum(one.ms for one in list_repeated(account))
+    ms = account.sum("between") - sum(one.ms for one in list_repeated(found))
     if launches.short > SHORT:
         ms += 0.0 if accelerators else launches.starts * account.sum("work")
         yield Cost(

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfperf.trace.functions import find_constant_operations
-from tfperf.trace.variables import find_frozen, find_table_work
+from tfperf.trace.functions import find_constant_operations, find_frozen, sample_untrained
+from tfperf.trace.tables import find_table_work
 
 
 def get_kinds(graph, names):
@@ -107,3 +107,49 @@ def test_a_weight_that_another_function_changes_is_not_frozen():
     change()
     names = find_constant_operations()  # of all that there are
     assert "used" not in names
+
+
+def test_a_table_whose_words_other_weights_score_is_one_and_sparse_updates_are_no_work_on_all_rows():
+    words = keras.layers.Embedding(3000, 4, name="scored")
+    words.build(())
+    table, scores = words.embeddings.value, tf.Variable(tf.random.normal([4, 3000]), name="scores")
+
+    @tf.function
+    def step(which):
+        logits = tf.gather(table, which) @ scores
+        with tf.name_scope("adam"):
+            table.assign_sub(0.1 * tf.square(table))
+            table.scatter_sub(tf.IndexedSlices(tf.ones([8, 4]), which))
+        return logits
+
+    graph = step.get_concrete_function(tf.zeros([8], tf.int32)).graph
+    found = dict(find_table_work(["adam"], [graph]))
+    kinds = get_kinds(graph, found)
+    assert "scored" in found[next(iter(found))] and "Square" in kinds and "ResourceScatterSub" not in kinds
+
+
+def test_rows_of_what_is_computed_from_all_of_a_variable_are_no_table():
+    users = tf.Variable(tf.random.normal([2000, 6]), name="users")
+    edges = tf.sparse.from_dense(tf.eye(2000))
+
+    @tf.function
+    def step(which):
+        return tf.reduce_sum(tf.gather(tf.sparse.sparse_dense_matmul(edges, users), which)) + tf.gather(users, which)
+
+    graph = step.get_concrete_function(tf.zeros([8], tf.int32)).graph
+    assert not find_table_work(["adam"], [graph])
+
+
+def test_a_weight_that_python_changes_while_steps_are_recorded_is_not_frozen():
+    teacher = keras.layers.Dense(5)
+    teacher.build((None, 3))
+    teacher.trainable = False
+
+    @tf.function
+    def step():
+        return tf.tanh(teacher(tf.ones([4, 3])), name="guide")
+
+    graphs, before = [step.get_concrete_function().graph], sample_untrained()
+    assert "guide" in find_constant_operations(graphs, before)
+    teacher.kernel.assign(0.9 * teacher.kernel)
+    assert "guide" not in find_constant_operations(graphs, before)
