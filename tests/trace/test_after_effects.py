@@ -76,33 +76,6 @@ def test_the_time_is_the_same_with_and_without(tmp_path):
     assert account.period_ms == pytest.approx(whole / (CALLS - 1) / 1e3)
 
 
-def test_calls_that_wait_for_a_datasets_python_wait_for_input(tmp_path):
-    """Of 25 calls each needs 20 us to be started, but for 22 of them it takes 60, while a generator has its turn."""
-    python: list[Any] = []
-    main: list[Any] = []
-    ahead: list[Any] = []
-    for number in range(CALLS):
-        begin, start = 200.0 * number, 20 if number % 8 == 0 else 60
-        python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
-        main += [
-            ("IteratorGetNext:IteratorGetNext", begin + start, 30),
-            ("a/A:MatMul", begin + start + 30, 160 - start),
-        ]
-        ahead += [("PyFunc:PyFunc", begin, 200)] if start == 60 else []
-    without = 0.0
-    for name, extra in (("without", []), ("with", ahead)):
-        lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*extra)}
-        account = read_attribution(write(tmp_path / f"{name}.xplane.pb", {"/host:CPU": lines}), NOTES).account
-        dispatch, waits = 1e3 * account.sum("dispatch"), 1e3 * account.sum("input")
-        slows = 1e3 * sum(one.slows_ms for one in account.charges)
-        if name == "with":
-            assert slows == pytest.approx(waits - 30) and 20 < slows < 40
-            assert dispatch + slows == pytest.approx(without)
-        else:
-            assert slows == 0
-            without = dispatch
-
-
 def test_long_batches_wait_longer_and_work_longer_and_neither_is_the_others_effect(tmp_path):
     python: list[Any] = []
     main: list[Any] = []

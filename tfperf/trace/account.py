@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tfperf.trace.after_effects import charge_after_effects, charge_rivals
+from tfperf.trace.after_effects import charge_after_effects
 from tfperf.trace.charges import Charge, merge_charges
 from tfperf.trace.claims import CAUSES, Cause, Claims
 from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.notes import Notes
+from tfperf.trace.rivals import charge_rivals
 from tfperf.trace.steps import Steps
 
 EVENT_NS, MOST = 10_000, 0.7  # what an event of the host takes at most to be recorded; share of a charge at most
@@ -76,10 +77,11 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     expected = None if per_epoch is None or calls < 2 else (calls - 1) / per_epoch
     waits = sum(one.ms for one in charges if one.cause == "input") / max(sum(one.ms for one in charges), 1e-9)
     overhead = _find_overhead(notes, waits > BURSTS)
+    begins = claims.events.begin[claims.rows]
     if overhead is not None:
         overhead *= len(steps.call_begin) / len(steps)
-    charges = charge_after_effects(merge_charges(charges), moments, claims.list_begins(), steps, count)
-    charges = charge_rivals(charges, moments, claims.busy_ahead, steps, count)
+    charges = charge_after_effects(merge_charges(charges), moments, begins, steps, count)
+    charges = charge_rivals(charges, claims, moments, steps, notes, count)
     without, left = _take_off(_share_out(charges, epochs, expected), overhead or 0.0)
     whole = sum(one.ms for one in without)  # what is left slows all of it: threads that record share the processors
     scale = 1.0 - min(left / whole, MOST) if whole else 1.0

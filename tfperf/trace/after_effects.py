@@ -1,4 +1,4 @@
-"""By how much causes slow the steps that run after them, or beside them."""
+"""By how much causes slow the steps that run after them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,10 +11,8 @@ from tfperf.trace.intervals import NOTHING, Intervals
 from tfperf.trace.steps import Steps
 
 STEP: tuple[Cause, ...] = ("work", "between", "dispatch")  # what steps are made of
-HOST: tuple[Cause, ...] = ("between", "dispatch")  # what the training's thread does itself in calls
 # these take longer for a large batch, as the step does
 BY_BATCH: tuple[Cause, ...] = ("input", "conversion", "compilation", "py_function")
-SHORTEST, HELD = 10, 0.25  # per cent of calls that nothing holds up; share of their time that is more than scatter
 FEWEST = 3  # calls after the cause, and others, from which one can tell
 LONG = 1.5  # means of what lies between calls, from which on a cause is there
 OFTEN = 0.6  # share of calls from which on it is there in each
@@ -55,30 +53,6 @@ def charge_after_effects(
     less = {cause: ms * min(1.0, whole_less / max(sum(less.values()), 1e-9)) for cause, ms in less.items()}
     given = {cause: max(0.0, float(ns[long].mean() - ns[~long].mean())) for cause, ns in before.items()}
     return move_time(charges, less, given)
-
-
-def charge_rivals(
-    charges: Sequence[Charge], moments: Mapping[Cause, Intervals], busy: Intervals, steps: Steps, count: int
-) -> list[Charge]:
-    """Charges of `count` steps: what calls take longer while a dataset's threads are busy counts as input.
-
-    They have the same processors, and one thread at a time runs Python. Longer than the shortest tenth of calls;
-    nothing changes where that is no more than calls differ by anyway, or the threads are not busy for most of them.
-    """
-    cuts = steps.call_begin
-    if not len(busy) or len(cuts) < 2 * FEWEST + 1:
-        return list(charges)
-    spent = {cause: moments[cause] for cause in HOST if len(moments.get(cause, NOTHING))}
-    if not spent:
-        return list(charges)
-    whole = np.sum([times.sum_lengths(cuts) for times in spent.values()], axis=0)
-    beside = {cause: times.intersect(busy).sum_lengths(cuts) for cause, times in spent.items()}
-    every = np.sum(list(beside.values()), axis=0)
-    longer = np.clip(np.minimum(every, whole - np.percentile(whole, SHORTEST)), 0, None)
-    if longer.sum() < HELD * whole.sum() or 2 * every.sum() < whole.sum():
-        return list(charges)
-    shares = {cause: float((longer * ns / np.maximum(every, 1)).sum()) for cause, ns in beside.items()}
-    return move_time(charges, {cause: ns / NS_PER_MS / count for cause, ns in shares.items()}, {"input": 1.0})
 
 
 def _find_first(work: Intervals, calls: Times) -> Times:

@@ -67,6 +67,7 @@ class Claims:
         fetching = operations & (phase_index == PHASES.index("input")) & ~device
         calls_python = self._match(GRAPH, lambda found: bool(PYTHON_KIND.match(found["kind"])))
         self.python = operations & calls_python & ~device
+        self.calls_python_ahead = bool((self.ahead & calls_python).any())
         self.busy_ahead = find_busy(events)
         self.rows = operations & ~eager & ~fetching & ~self.python
         self.call_begin, self.call_end = self._find_calls()
@@ -130,11 +131,6 @@ class Claims:
         """
         mine = self.waited | self.ahead if ahead else self.waited
         return int(times.contains(self.events.begin[mine]).sum())
-
-    def list_begins(self) -> Times:
-        """When each operation of the steps begins."""
-        begins: Times = self.events.begin[self.rows]
-        return begins
 
     @property
     def short_kernels_ns(self) -> float:

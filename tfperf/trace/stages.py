@@ -76,6 +76,13 @@ def find_busy(events: Events) -> Intervals:
     return busy
 
 
+def count_busy_threads(events: Events) -> float:
+    """Threads of datasets that are at work at once, while any is: on average, by what each does at all."""
+    ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes] or [False])[events.lane]
+    lanes = [merge_events(events, ahead & (events.lane == lane)) for lane in np.unique(events.lane[ahead]).tolist()]
+    return sum(one.length for one in lanes) / max(merge_events(events, ahead).length, 1)
+
+
 def list_stage_times(events: Events) -> Iterator[tuple[str, Times, Times]]:
     """When each stage does something itself, on whatever thread: name, begins and ends in ns, by thread."""
     stage = np.array([name.startswith(STAGE) for name in events.names] or [False])[events.name]

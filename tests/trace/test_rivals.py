@@ -1,0 +1,65 @@
+"""Steps that are slowed by threads that prepare their data, in profiles made and worked out by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.trace.profiles import us, write
+from tfperf.trace.attribution import read_attribution
+from tfperf.trace.notes import parse_notes
+
+NOTES = parse_notes({"own": True, "optimizers": ["adam"]})
+CALLS, CALL = 25, {"tf_function_call": "notTraced-nonXla"}
+
+
+def test_calls_that_wait_for_a_datasets_python_wait_for_input(tmp_path):
+    """Of 25 calls each needs 20 us to be started, but for 22 of them it takes 60, while a generator has its turn."""
+    python: list[Any] = []
+    main: list[Any] = []
+    ahead: list[Any] = []
+    for number in range(CALLS):
+        begin, start = 200.0 * number, 20 if number % 8 == 0 else 60
+        python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
+        main += [
+            ("IteratorGetNext:IteratorGetNext", begin + start, 30),
+            ("a/A:MatMul", begin + start + 30, 160 - start),
+        ]
+        ahead += [("PyFunc:PyFunc", begin, 200)] if start == 60 else []
+    without = 0.0
+    for name, extra in (("without", []), ("with", ahead)):
+        lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*extra)}
+        account = read_attribution(write(tmp_path / f"{name}.xplane.pb", {"/host:CPU": lines}), NOTES).account
+        dispatch, waits = 1e3 * account.sum("dispatch"), 1e3 * account.sum("input")
+        slows = 1e3 * sum(one.slows_ms for one in account.charges)
+        if name == "with":
+            assert slows == pytest.approx(waits - 30) and 20 < slows < 40
+            assert dispatch + slows == pytest.approx(without)
+        else:
+            assert slows == 0
+            without = dispatch
+
+
+@pytest.mark.parametrize("cores, threads, waits, parts, share", [
+    (2, 2, 60, 1, 1 / 3),  # three threads on two processors
+    (2, 1, 60, 1, 0.0),  # as many as there are processors
+    (4, 4, 60, 1, 1 / 5),
+    (None, None, 60, 1, 0.0),
+    (2, 2, 5, 1, 0.0),  # steps do not wait
+    (2, 2, 60, 10, 0.0),  # operations that one thread does
+])  # fmt: skip
+def test_processors_are_shared_with_a_pipeline_that_steps_wait_for(cores, threads, waits, parts, share, tmp_path):
+    """Calls of 200 us: so many of waiting, 100 of work in so many operations."""
+    python: list[Any] = []
+    main: list[Any] = []
+    for number in range(CALLS):
+        begin = 200.0 * number
+        python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
+        main += [("IteratorGetNext:IteratorGetNext", begin + 10, waits)]
+        main += [(f"a/A{n}:MatMul", begin + 80 + 100 / parts * n, 100 / parts) for n in range(parts)]
+    ahead = [("Iterator::Root::Prefetch::Map", 0, 200 * CALLS)]
+    lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*ahead)}
+    notes = replace(NOTES, cores=cores, threads=threads)
+    account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes).account
+    assert 1e3 * account.sum("work") == pytest.approx(100 * (1 - share), rel=0.01)
+    assert 1e3 * sum(one.slows_ms for one in account.list("input")) == pytest.approx(100 * share, abs=0.5)
