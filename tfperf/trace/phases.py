@@ -32,7 +32,7 @@ class PhaseRules:
     forward: frozenset[str] | None = None
     loops: int = 1  # that run side by side in a call
     turns: int | None = None  # steps in a call; None: as many as its loop takes
-    constant: frozenset[str] = field(default_factory=frozenset)  # operations that depend on constants alone
+    constant: frozenset[str] = field(default_factory=frozenset)  # operations that depend on nothing that changes
     table_updates: Mapping[str, str] = field(default_factory=dict)  # operations on all rows of a table: which table
     works: Mapping[tuple[str, str], OperationWork] = field(default_factory=dict)  # of an operation: name, kind
     half: Mapping[str, float] = field(default_factory=dict)  # operations of half precision: share that float32 takes
@@ -78,7 +78,7 @@ class PhaseRules:
         return levels[-1] if levels else ""
 
     def is_constant(self, scopes: Collection[str]) -> bool:
-        """Whether names are all of operations that depend on constants alone, whatever calls their functions."""
+        """Whether names are all of operations that depend on nothing that changes, whatever calls their functions."""
         return bool(scopes) and all(any(one in self.constant for one in list_tails(scope)) for scope in scopes)
 
     def find_tables(self, scopes: Iterable[str]) -> list[str]:
