@@ -17,6 +17,8 @@ MODULES = (
     "fits", "pipelines", "loops", "retraces", "strategies", "complaints", "complaints_more",
     "unseen_fits_steps", "unseen_fits_layers", "unseen_fits_epochs",
     "unseen_loops_policies", "unseen_loops_tables", "unseen_loops_networks",
+    "unseen_again_fits_one", "unseen_again_fits_two", "unseen_again_fits_three",
+    "unseen_again_loops_one", "unseen_again_loops_two",
 )  # fmt: skip
 BATCH = 64
 WARM, STEPS = 4, 24  # steps that are not counted; steps, or as many as are in whole epochs
