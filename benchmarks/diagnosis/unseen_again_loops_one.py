@@ -196,8 +196,7 @@ def make_listed_replay(planted: bool) -> OwnLoop:
     def take() -> Any:
         chosen = random.integers(0, count, batch)
         if planted:
-            drawn = [buffer[n] for n in chosen]
-            parts = [tf.convert_to_tensor([one[place] for one in drawn], FLOAT) for place in range(4)]
+            parts = [tf.convert_to_tensor([buffer[n][place] for n in chosen], FLOAT) for place in range(4)]
         else:
             parts = [tf.convert_to_tensor(one[chosen]) for one in (before, acted, rewards, after)]
         return learn(*parts)

@@ -10,6 +10,7 @@ from tests.trace.profiles import us, write
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.charges import Charge
 from tfperf.trace.claims import CAUSES
+from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import parse_notes
 from tfperf.trace.phases import PHASES
 
@@ -170,40 +171,6 @@ def test_steps_of_a_call_that_cannot_be_told_apart_share_its_time(tmp_path):
     assert 1e3 * found.account.period_ms == pytest.approx(100 / 3)
 
 
-def test_what_recording_costs_comes_off_where_the_host_is_recorded(tmp_path):
-    """Each event as much, 10 us and 70 % at most: of 20 us of dispatch, with three, 14, of an operation's 40 us 10."""
-    call = {"tf_function_call": "notTraced-nonXla"}
-    python: list[Any] = [("train", 100 * i, 90, MARK) for i in range(3)]
-    for i in range(3):
-        python += [("step", 100 * i, 60, call), ("TFE_Py_ExecuteCancelable", 100 * i + 52, 1)]
-    main = [("a/A:MatMul", 100 * i + 10, 40) for i in range(3)]
-    lines = {"python": us(*python), "main": us(*main)}
-    # what is left slows all of the 76 that are left
-    for recorded, dispatch, work, left in (
-        (0.096, 4.5, 1.5, 0),
-        (0.108, 13.5, 4.5, 0),
-        (0.11, 14, 6, 0),
-        (0.12, 14, 10, 6),
-    ):
-        notes = replace(NOTES, calls=3, recorded_ms=recorded, unrecorded_ms=0.09)
-        account = read(tmp_path, notes, **lines).account
-        assert account.overhead_ms == pytest.approx(recorded - 0.09)
-        scale = 1 - left / 76
-        assert 1e3 * account.sum("dispatch") == pytest.approx((20 - dispatch) * scale)
-        assert 1e3 * account.sum("work") == pytest.approx((40 - work) * scale)
-        assert 1e3 * account.overhead_left_ms == pytest.approx(left)
-
-
-def test_where_steps_wait_for_input_recording_costs_the_difference_of_means(tmp_path):
-    """Of 100 us from call to call the first has 60 of waiting, or an operation for so long."""
-    python: list[Any] = [("train", 100 * i, 95, MARK) for i in range(3)]
-    notes = replace(NOTES, recorded_ms=0.05, unrecorded_ms=0.05, recorded_mean_ms=0.1, unrecorded_mean_ms=0.09, calls=3)
-    for name, off in (("IteratorGetNext:IteratorGetNext", 10), ("a/B:MatMul", 0)):
-        main = [row for i in range(3) for row in ((name, 100 * i, 60), ("a/A:MatMul", 100 * i + 60, 30))]
-        account = read(tmp_path, notes, python=us(*python), main=us(*main)).account
-        assert 1e3 * (account.overhead_ms or 0.0) == pytest.approx(off)
-
-
 def test_a_range_of_the_program_names_the_phase_of_what_has_no_scope(tmp_path):
     """Eager programs have no scopes; the innermost range counts, on whatever thread the operation runs."""
     python: list[Any] = [
@@ -305,3 +272,8 @@ def test_what_makes_a_tensor_of_much_data_is_conversion_also_before_a_call(tmp_p
     main = [("a/A:MatMul", 2000 * i + 1100, 700) for i in range(2)]
     times = get_us(read(tmp_path, python=us(*python), main=us(*main)))
     assert (times["conversion"], times["eager"]) == (700 + 20, 50)
+
+
+def test_an_operation_that_takes_no_time_has_an_empty_account(tmp_path):
+    found = read(tmp_path, python=us(("train", 0, 10, MARK)), main=us(("a/A:MatMul", 5, 0)))
+    assert found.account.charges == () and list_findings(found) == []

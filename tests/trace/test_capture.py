@@ -171,6 +171,17 @@ def test_means_are_of_whole_epochs(tmp_path):
     assert [notes.unrecorded_ms, notes.unrecorded_mean_ms] == pytest.approx([100, 200])
 
 
+def test_what_comes_after_a_window_is_noted_also_where_the_median_stays(tmp_path):
+    """Of 200 ms as before, but with one of 500 among the others."""
+    begins = np.cumsum([0.0, *[0.2] * 20]).tolist()
+    window = Capture(tmp_path, calls=3, skip=12, host_level=2, begins=begins)
+    window._notes = window.make_notes()
+    begins += (begins[-1] + np.cumsum([0.2] * 10 + [0.5, 0.2])).tolist()
+    window.finish()
+    assert window._notes.unrecorded_ms == pytest.approx(200)
+    assert window._notes.unrecorded_mean_ms == window.times.unrecorded_mean_ms != pytest.approx(200)
+
+
 def test_nothing_slow_is_done_when_a_window_begins(tmp_path, monkeypatch):
     """Buffers of a pipeline would fill up meanwhile, and the first steps of the window not wait for them."""
     looks: list[int] = []

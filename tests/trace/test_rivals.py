@@ -63,3 +63,36 @@ def test_processors_are_shared_with_a_pipeline_that_steps_wait_for(cores, thread
     account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes).account
     assert 1e3 * account.sum("work") == pytest.approx(100 * (1 - share), rel=0.01)
     assert 1e3 * sum(one.slows_ms for one in account.list("input")) == pytest.approx(100 * share, abs=0.5)
+
+
+@pytest.mark.parametrize("kind, held", [("PyFunc:PyFunc", True), ("map/B:Mul", False)])
+def test_only_python_holds_up_the_thread_that_starts_calls(kind, held, tmp_path):
+    """Each needs 20 us to be started, but for most of them it takes 60, while a pipeline's thread is at work."""
+    python: list[Any] = []
+    main: list[Any] = []
+    for number in range(CALLS):
+        begin, start = 200.0 * number, 20 if number % 8 == 0 else 60
+        python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
+        main += [("IteratorGetNext:IteratorGetNext", begin + start, 5), ("a/A:MatMul", begin + start + 5, 185 - start)]
+    ahead = [(kind, 200.0 * number, 200) for number in range(CALLS) if number % 8]
+    lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*ahead)}
+    account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), NOTES).account
+    assert (1e3 * account.sum("dispatch") < 45) == held
+
+
+def test_operations_of_an_accelerator_share_no_processors(tmp_path):
+    python: list[Any] = []
+    kernels: list[Any] = []
+    for number in range(CALLS):
+        begin = 200.0 * number
+        python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL),
+                   ("Iterator::Root", begin + 10, 60)]  # fmt: skip
+        kernels.append(("kernel", begin + 80, 100))
+    ahead = [("Iterator::Root::Prefetch::Map", 0, 200 * CALLS)]
+    planes = {
+        "/host:CPU": {"python": us(*python), "tf_data_private_threadpool/1": us(*ahead)},
+        "/device:GPU:0": {"Stream #1": us(*kernels)},
+    }
+    account = read_attribution(write(tmp_path / "vm.xplane.pb", planes), replace(NOTES, cores=2, threads=2)).account
+    assert account.sum("work") > 0 and account.sum("input") > 0
+    assert all(one.slows_ms == 0 for one in account.charges)

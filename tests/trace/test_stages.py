@@ -4,7 +4,7 @@ import pytest
 
 from tests.trace.profiles import us, write
 from tfperf.trace.planes import decode_events, read_spaces
-from tfperf.trace.stages import sum_stages
+from tfperf.trace.stages import count_busy_threads, sum_stages
 
 
 def test_a_stage_takes_what_those_inside_of_it_do_not(tmp_path):
@@ -44,3 +44,15 @@ def test_functions_in_threads_of_their_own_count_for_the_stages_that_call_them(t
     found = {one.name: one.ms for one in sum_stages(events, 2)}
     name = "Prefetch::ForeverRepeat::MapAndBatch"
     assert found == pytest.approx({name: (50 + 40 - 8) / 2e3, f"{name}::Slices": (20 + 8) / 2e3})
+
+
+def test_a_thread_that_waits_for_another_stage_is_not_at_work(tmp_path):
+    """One maps for 80 us of 100, another for 40 of them; a third asks these for elements all the time."""
+    lines = {
+        "python": us(("train", 0, 100, {"step_num": 0})),
+        "tf_data_private_threadpool/3": us(("Iterator::Root::Prefetch", 0, 100)),
+        "tf_data_private_threadpool/1": us(("Iterator::Root::Prefetch::Map", 0, 80)),
+        "tf_data_private_threadpool/2": us(("ExecutorState::Process", 40, 40)),
+    }
+    events = decode_events(read_spaces(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})))
+    assert count_busy_threads(events) == pytest.approx(1.5)

@@ -153,3 +153,10 @@ def test_a_weight_that_python_changes_while_steps_are_recorded_is_not_frozen():
     assert "guide" in find_constant_operations(graphs, before)
     teacher.kernel.assign(0.9 * teacher.kernel)
     assert "guide" not in find_constant_operations(graphs, before)
+
+
+def test_weights_that_cannot_be_read_end_no_training():
+    empty = keras.Variable(np.ones((0, 3)), dtype="float32", trainable=False)
+    kept = keras.Variable(np.ones(3), dtype="float32", trainable=False)
+    found = sample_untrained()
+    assert id(kept.value.handle) in found and id(empty.value.handle) not in found

@@ -99,10 +99,8 @@ class Capture:
         import tensorflow as tf
 
         if not self.begins and self.skip and not self.done:
-            self._functions, self._untrained = (
-                list_functions(),
-                sample_untrained(),
-            )  # not when the window begins: buffers would fill up meanwhile
+            # not when the window begins: buffers would fill up meanwhile
+            self._functions, self._untrained = list_functions(), sample_untrained()
         if len(self.seconds) == self.skip and not self.done:
             self._start()
         start = time.perf_counter()

@@ -95,12 +95,12 @@ def _shorten(value: Any) -> str:
 
 
 def sample_untrained() -> Samples:
-    """The first row of each of Keras' weights that are not to be trained."""
+    """The first row of each of Keras' weights that are not to be trained, where it can be read."""
     keras = sys.modules.get("keras")
     kinds = () if keras is None else (keras.Variable,)
     found = {}
     for one in (one for one in gc.get_objects() if issubclass(type(one), kinds)):
-        with suppress(AttributeError, ValueError):  # not built, or of several devices
+        with suppress(Exception):  # not built, of several devices, without rows, or of a type that a device cannot take
             if not one.trainable:
                 value = one.value
                 row = value.sparse_read([0]) if value.shape.rank else value.read_value()

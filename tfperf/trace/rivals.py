@@ -12,9 +12,7 @@ from tfperf.trace.stages import count_busy_threads
 from tfperf.trace.steps import Steps
 
 HOST: tuple[Cause, ...] = ("between", "dispatch")  # what the training's thread does itself in calls
-WAITS = (
-    0.1  # share of the time that steps wait for input, from which on its buffers are empty and its threads never rest
-)
+WAITS = 0.1  # share of the time that steps wait for input from which on buffers are empty, and its threads never rest
 SHORTEST, HELD = 10, 0.25  # per cent of calls that nothing holds up; share of their time that is more than scatter
 FEWEST = 7  # calls from which one can tell
 SPLIT_NS = 20_000  # what operations take from which on threads share them

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfperf.arrays import Int64Array, Times
+from tfperf.arrays import BoolMask, Int64Array, Times
 from tfperf.trace.host_events import is_dataset_thread, merge_events
-from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
 from tfperf.trace.operations import GRAPH
 from tfperf.trace.planes import Events
 
@@ -58,8 +58,7 @@ def _sum_functions(events: Events) -> int:
     """ns in which functions run on datasets' threads, beside what stages do themselves, summed over the threads."""
     ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes] or [False])[events.lane]
     called = np.array([name == FUNCTION for name in events.names] or [False])[events.name]
-    stage = np.array([name.startswith(STAGE) for name in events.names] or [False])[events.name]
-    total = 0
+    stage, total = _match_stages(events), 0
     for lane in np.unique(events.lane[ahead & called]).tolist():
         here = events.lane == lane
         total += merge_events(events, here & called).subtract(merge_events(events, here & stage)).length
@@ -68,32 +67,60 @@ def _sum_functions(events: Events) -> int:
 
 def find_busy(events: Events) -> Intervals:
     """When threads of datasets do something: a stage itself, or a function that one calls."""
-    ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes] or [False])[events.lane]
-    called = np.array([name == FUNCTION or bool(GRAPH.fullmatch(name)) for name in events.names] or [False])
-    busy = merge_events(events, ahead & called[events.name])
+    busy = merge_events(events, _match_functions(events))
     for _, begin, end in list_stage_times(events):
         busy = busy.add(merge_intervals(begin, end))
     return busy
 
 
 def count_busy_threads(events: Events) -> float:
-    """Threads of datasets that are at work at once, while any is: on average, by what each does at all."""
+    """Threads of datasets that do something at once, while any does: on average."""
+    called, stage = _match_functions(events), _match_stages(events)
+    every, total = NOTHING, 0
+    for number, lane in enumerate(events.lanes):
+        if is_dataset_thread(lane.line):
+            here = events.lane == number
+            mine = merge_events(events, called & here)
+            for _, begin, end in _list_working(events, np.flatnonzero(stage & here)):
+                mine = mine.add(merge_intervals(begin, end))
+            every, total = every.add(mine), total + mine.length
+    return total / max(every.length, 1)
+
+
+def _match_functions(events: Events) -> BoolMask:
+    """Functions that stages call, on datasets' threads (n)."""
     ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes] or [False])[events.lane]
-    lanes = [merge_events(events, ahead & (events.lane == lane)) for lane in np.unique(events.lane[ahead]).tolist()]
-    return sum(one.length for one in lanes) / max(merge_events(events, ahead).length, 1)
+    called = np.array([name == FUNCTION or bool(GRAPH.fullmatch(name)) for name in events.names] or [False])
+    found: BoolMask = ahead & called[events.name]
+    return found
+
+
+def _match_stages(events: Events) -> BoolMask:
+    found: BoolMask = np.array([name.startswith(STAGE) for name in events.names] or [False])[events.name]
+    return found
 
 
 def list_stage_times(events: Events) -> Iterator[tuple[str, Times, Times]]:
     """When each stage does something itself, on whatever thread: name, begins and ends in ns, by thread."""
-    stage = np.array([name.startswith(STAGE) for name in events.names] or [False])[events.name]
-    times: dict[str, list[tuple[int, int]]] = {}
+    stage = _match_stages(events)
+    times: dict[str, list[tuple[Times, Times]]] = {}
     for lane in np.unique(events.lane[stage]).tolist():
-        for number, begin, end in _list_own_times(events, np.flatnonzero(stage & (events.lane == lane))):
-            times.setdefault(events.names[number].partition("#")[0], []).append((begin, end))
+        for name, begin, end in _list_working(events, np.flatnonzero(stage & (events.lane == lane))):
+            times.setdefault(name, []).append((begin, end))
+    for name, mine in times.items():
+        begins, ends = (np.concatenate(ones) for ones in zip(*mine, strict=True))
+        yield name.removeprefix(f"{STAGE}Root::"), begins, ends
+
+
+def _list_working(events: Events, rows: Int64Array) -> Iterator[tuple[str, Times, Times]]:
+    """Of one thread's events what each stage does itself: name, begins and ends; who asks another thread waits."""
+    times: dict[str, list[tuple[int, int]]] = {}
+    for number, begin, end in _list_own_times(events, rows):
+        times.setdefault(events.names[number].partition("#")[0], []).append((begin, end))
     for name, mine in times.items():
         if name.rpartition("::")[2].partition("[")[0] not in AHEAD:
             begins, ends = np.array(mine, np.int64).T
-            yield name.removeprefix(f"{STAGE}Root::"), begins, ends
+            yield name, begins, ends
 
 
 def _list_own_times(events: Events, rows: Int64Array) -> Iterator[tuple[int, int, int]]:

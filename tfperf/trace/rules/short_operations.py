@@ -22,10 +22,10 @@ def find(found: "Attribution") -> Iterator[Cost]:
     """
     accelerators = {d: a for d, a in found.any.items() if "CPU" not in d}
     every = accelerators or found.any
+    if found.compiled or not every:
+        return
     busiest = max(every, key=lambda device: float(every[device].sum()))
     launches, account = found.launches[busiest], found.account
-    if found.compiled:
-        return
     ms = account.sum("between") - sum(one.ms for one in list_repeated(found))
     if launches.short > SHORT:
         ms += 0.0 if accelerators else launches.starts * account.sum("work")
