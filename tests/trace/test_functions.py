@@ -140,3 +140,18 @@ def test_instructions_of_the_same_name_are_told_apart_by_their_module(tmp_path):
     assert shared, "no name in common: the test shows nothing"
     counts = {(c.name in shared, c.phase): c.count for c in read_attribution(tmp_path).costs if c.name in shared}
     assert counts == {(True, "forward"): 1, (True, "update"): 1}
+
+
+def test_a_function_that_holds_what_is_not_there_yet_is_named():
+    def make():
+        @tf.function
+        def step(x):
+            return x + later if x.shape.rank else x
+
+        step(tf.constant(1.0))
+        seen = list_seen([step])
+        later = 1.0
+        return seen, later
+
+    (name,) = make()[0].traced
+    assert name.endswith("make.<locals>.step")

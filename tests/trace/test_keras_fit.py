@@ -200,6 +200,19 @@ def test_a_callback_has_the_same_ranges_as_a_capture(tmp_path):
             ProfileCallback(tmp_path, *window)
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_the_first_validation_in_a_window_is_no_retracing(jit, tmp_path):
+    """Nor is a second model's, of the same process."""
+    for number in range(2):
+        model, folder = make_model(jit_compile=jit), tmp_path / str(number)
+        callback = ProfileCallback(folder, steps=6, skip=3)
+        x, y = np.ones((40, 8), np.float32), np.ones((40, 1), np.float32)
+        model.fit(x, y, batch_size=8, epochs=4, verbose=0, validation_data=(x[:8], y[:8]), callbacks=[callback])
+        found = read_attribution(folder)
+        assert any(entry.kind == "trace" for entry in found.ledger), "the window has it"
+        assert not [one.what for one in list_findings(found) if one.rule == "retracing"]
+
+
 class Recompiler(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
         self.model.make_train_function(force=True)  # as programs do that change a loss weight

@@ -4,15 +4,18 @@ Looks at TensorFlow's own objects; imports it.
 """
 
 import gc
+import inspect
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import FunctionType, MethodType
 from typing import Any
 
 from tfperf.trace.live_graphs import CALL, PASSED_ON, READ, find_outermost, link_captures, list_graphs
 from tfperf.trace.notes import FIRST_CALL, KERAS_OPTIMIZERS, MADE_ANEW
 
+MOST_NAMES = 20  # of functions that one holds
 Samples = Mapping[int, bytes]  # the first row of a variable, by its resource (id)
 
 
@@ -52,9 +55,25 @@ def list_traces(before: SeenFunctions) -> list[dict[str, str]]:
 
 
 def _get_full_name(function: Any) -> str:
-    """With where it is defined: Keras has the same names inside several functions."""
-    inner = function.python_function
-    return f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', _get_name(inner))}"
+    """With where it is defined, and the functions and methods that it was given: Keras makes all models' alike."""
+    names, left, seen = list[str](), [function], set[int]()
+    while left and len(names) < MOST_NAMES:
+        one = left.pop(0)
+        inner = getattr(one, "python_function", one)
+        if id(inner) not in seen:
+            seen.add(id(inner))
+            owner = id(inner.__self__) if isinstance(inner, MethodType) else ""
+            names.append(
+                f"{owner}{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', _get_name(inner))}"
+            )
+            plain = getattr(inner, "__func__", inner)
+            with suppress(TypeError, ValueError):  # no function of Python's, or one that holds what is not there yet
+                left += [one for one in inspect.getclosurevars(plain).nonlocals.values() if _is_function(one)]
+    return " ".join(names)
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, FunctionType | MethodType) or hasattr(type(value), "python_function")
 
 
 def _get_name(function: Any) -> str:

@@ -15,6 +15,8 @@ HOST: tuple[Cause, ...] = ("between", "dispatch")  # what the training's thread 
 WAITS = 0.1  # share of the time that steps wait for input from which on buffers are empty, and its threads never rest
 SHORTEST, HELD = 10, 0.25  # per cent of calls that nothing holds up; share of their time that is more than scatter
 FEWEST = 7  # calls from which one can tell
+OWN: tuple[Cause, ...] = (*HOST, "python", "eager")  # what the training's thread does itself
+OWN_THREADS = 2  # it, and one that it hands operations to
 SPLIT_NS = 20_000  # what operations take from which on threads share them
 NS_PER_MS = 1e6
 
@@ -29,14 +31,16 @@ def charge_rivals(
 ) -> list[Charge]:
     """Charges of `count` steps: what threads that prepare the data slow them by counts as input.
 
-    Operations only where steps wait for it: else what the threads do costs no more than that.
+    What they take of the processors only where steps wait for it.
     """
     sums: dict[Cause, float] = {}
     for one in charges:
         sums[one.cause] = sums.get(one.cause, 0.0) + one.ms
     less = _compute_held(moments, claims, steps, count)
     if sums.get("input", 0.0) + sum(less.values()) >= WAITS * sum(sums.values()):
-        less["work"] = sums.get("work", 0.0) * _compute_shared(claims, notes)
+        for cause, share in _compute_shares(claims, notes).items():
+            held = less.get(cause, 0.0)
+            less[cause] = held + share * max(sums.get(cause, 0.0) - held, 0.0)
     return move_time(charges, less, {"input": 1.0})
 
 
@@ -62,18 +66,19 @@ def _compute_held(
     return {cause: ns / NS_PER_MS / count for cause, ns in shares.items()}
 
 
-def _compute_shared(claims: Claims, notes: Notes) -> float:
-    """Share of the operations' time that they would not take without the threads of the dataset.
+def _compute_shares(claims: Claims, notes: Notes) -> dict[Cause, float]:
+    """By cause the share of its time that it would not take without the threads of the dataset.
 
-    Processors are shared out evenly among all threads that are at work: operations' own, as many as these may use, and
-    those of the dataset. Operations that are too short for several threads lose nothing to these, as long as a
-    processor is left, nor do those of accelerators.
+    Processors are shared out evenly among all threads that are at work: those of the dataset, and of the training its
+    own with one that it hands operations to, or as many as operations may use. Operations that are too short for
+    several threads lose nothing to these, nor do those of accelerators.
     """
-    accelerated = any(claims.events.lanes[number].accelerator for number in np.unique(claims.events.lane[claims.rows]))
     rivals, cores = count_busy_threads(claims.events), notes.cores
-    if not cores or not rivals or accelerated:
-        return 0.0
-    ns = (claims.events.end - claims.events.begin)[claims.rows]
-    long = float(ns[ns >= SPLIT_NS].sum() / max(ns.sum(), 1))
-    threads = min(notes.threads or cores, cores)
-    return long * max(0.0, 1.0 - cores / (threads + rivals))
+    if not cores or not rivals:
+        return {}
+    shares: dict[Cause, float] = dict.fromkeys(OWN, max(0.0, 1.0 - cores / (OWN_THREADS + rivals)))
+    if not any(claims.events.lanes[number].accelerator for number in np.unique(claims.events.lane[claims.rows])):
+        ns = (claims.events.end - claims.events.begin)[claims.rows]
+        long = float(ns[ns >= SPLIT_NS].sum() / max(ns.sum(), 1))
+        shares["work"] = long * max(0.0, 1.0 - cores / (min(notes.threads or cores, cores) + rivals))
+    return shares
