@@ -48,7 +48,9 @@ def write_profile(folder: Path, attribution: Attribution, record: Record, title:
         "phases.csv": format_csv(("step", "call", "device", "phase", "ms"), _list_phase_rows(attribution)).encode(),
         "operations.csv": format_csv(tuple(record["operations"][0]), map(dict.values, record["operations"])).encode(),
         "trace.json.gz": gzip.compress(
-            json.dumps(to_chrome_trace(attribution.timeline, attribution.account.moments)).encode(), mtime=0
+            json.dumps(to_chrome_trace(attribution.timeline, attribution.account.moments)).encode(),
+            compresslevel=6,  # 9 takes four times as long and saves 7 %
+            mtime=0,
         ),
         FILE: b"".join(_encode_events(attribution, record)),
     }

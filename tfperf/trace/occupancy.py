@@ -6,7 +6,7 @@ import numpy as np
 
 from tfperf.arrays import Indices, Times
 from tfperf.trace.chains import NOBODY, PathSegment, WaitPaths
-from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.intervals import Intervals, merge_intervals, sort_distinct
 from tfperf.trace.runs import Dependencies, OperationRuns
 
 PhaseSet = tuple[int, ...]  # phases that run at once, by number
@@ -17,7 +17,7 @@ Totals = dict[str, int]  # ns by name
 def split_by_phases(begin: Times, end: Times, phase: Indices, calls: Intervals, phases: int) -> dict[PhaseSet, int]:
     """ns in which just these of the phases run, of operations [begin, end) (n) in calls; () stands for none."""
     each = [merge_intervals(begin[phase == p], end[phase == p]) for p in range(phases)]
-    cuts = np.unique(np.concatenate([calls.begin, calls.end, *(t for one in each for t in (one.begin, one.end))]))
+    cuts = sort_distinct(calls.begin, calls.end, *(t for one in each for t in (one.begin, one.end)))
     low, inside = cuts[:-1], calls.contains(cuts[:-1])
     mask = np.zeros(len(low), np.int64)
     for p, one in enumerate(each):
