@@ -113,8 +113,11 @@ def read(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def prepare(name: str) -> dict[bool, Fit | OwnLoop]:
-    """The trainings of a program with the cause and without it, traced and compiled; the devices that it needs."""
+def prepare(name: str, small: bool = False) -> dict[bool, Fit | OwnLoop]:
+    """The trainings of a program with the cause and without it, traced and compiled; the devices that it needs.
+
+    small: in the size in which its profile is kept.
+    """
     import tensorflow as tf
 
     load_programs()
@@ -123,7 +126,8 @@ def prepare(name: str) -> dict[bool, Fit | OwnLoop]:
         tf.config.threading.set_intra_op_parallelism_threads(1)  # no device is helped by the others' processors
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * program.devices)
-    trainings = {planted: program.make(planted) for planted in (True, False)}
+    size = program.small if small else {}
+    trainings = {planted: program.make(planted, **size) for planted in (True, False)}
     for training in trainings.values():
         time_steps(training)  # which traces and compiles
     return trainings

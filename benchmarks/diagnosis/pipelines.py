@@ -70,24 +70,24 @@ def make_python_in_map(planted: bool) -> Fit:
     return fit(data.batch(BATCH).prefetch(4))
 
 
-@register_program("input", "Map")
-def make_map_before_batch(planted: bool) -> Fit:
+@register_program("input", "Map", small={"batch": 256})
+def make_map_before_batch(planted: bool, batch: int = 2048) -> Fit:
     """Many samples that a map takes one by one, each with little to do."""
-    arrays = make_arrays(STEPS, 2048)
+    arrays = make_arrays(STEPS, batch)
     data = tf.data.Dataset.from_tensor_slices(arrays)
-    one = data.map(lambda x, y: ((x - 0.5) * 2.0, y)).batch(2048)
-    return fit((one if planted else data.batch(2048).map(lambda x, y: ((x - 0.5) * 2.0, y)).cache()).prefetch(4))
+    one = data.map(lambda x, y: ((x - 0.5) * 2.0, y)).batch(batch)
+    return fit((one if planted else data.batch(batch).map(lambda x, y: ((x - 0.5) * 2.0, y)).cache()).prefetch(4))
 
 
-@register_program("input")
-def make_large_shuffle(planted: bool) -> Fit:
+@register_program("input", small={"buffer": 2000})
+def make_large_shuffle(planted: bool, buffer: int = 20_000) -> Fit:
     """A buffer that has to be filled before the first batch of each epoch."""
 
     def generate(seed: Any) -> Any:
         return tf.random.stateless_normal((WIDTH,), (seed, 1)), tf.zeros((1,), tf.float64)
 
     numbers = tf.data.Dataset.range(1, 100_000).map(generate)
-    data = (numbers.shuffle(20_000) if planted else numbers.take(STEPS * BATCH).cache()).batch(BATCH).take(STEPS)
+    data = (numbers.shuffle(buffer) if planted else numbers.take(STEPS * BATCH).cache()).batch(BATCH).take(STEPS)
     return fit(data.prefetch(4))
 
 

@@ -1,6 +1,6 @@
 """A small training with one planted cause, or without it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,14 +32,16 @@ class PlantedTraining:
     """`make(planted)` builds the training; `rule`: the cause that is planted, by the name of the rule that finds it.
 
     words: of what the finding has to name. sleeps: the cause is a sleep or a busy loop. devices: logical CPUs.
+    small: arguments of `make` with which a profile is small enough to be kept.
     """
 
     name: str
     rule: str
-    make: Callable[[bool], Fit | OwnLoop]
+    make: Callable[..., Fit | OwnLoop]
     words: tuple[str, ...] = ()
     sleeps: bool = False
     devices: int = 1
+    small: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def complaint(self) -> str:
@@ -56,13 +58,13 @@ PROGRAMS: dict[str, PlantedTraining] = {}
 
 
 def register_program(
-    rule: str, *words: str, sleeps: bool = False, devices: int = 1
-) -> Callable[[Callable[[bool], Fit | OwnLoop]], Callable[[bool], Fit | OwnLoop]]:  # fmt: skip
+    rule: str, *words: str, sleeps: bool = False, devices: int = 1, small: Mapping[str, int] | None = None
+) -> Callable[[Callable[..., Fit | OwnLoop]], Callable[..., Fit | OwnLoop]]:  # fmt: skip
     """Register a function as a program by its name, without `make_`."""
 
-    def register(make: Callable[[bool], Fit | OwnLoop]) -> Callable[[bool], Fit | OwnLoop]:
+    def register(make: Callable[..., Fit | OwnLoop]) -> Callable[..., Fit | OwnLoop]:
         name = make.__name__.removeprefix("make_")
-        PROGRAMS[name] = PlantedTraining(name, rule, make, words, sleeps, devices)
+        PROGRAMS[name] = PlantedTraining(name, rule, make, words, sleeps, devices, small or {})
         return make
 
     return register

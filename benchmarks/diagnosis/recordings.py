@@ -1,5 +1,7 @@
 """Small profiles of programs and their twins, for tests that read them: FOLDER/NAME.tar.xz.
 
+Of two programs whose pipelines have events for each sample there are fewer samples.
+
 By default of all but those made after a complaint or without knowledge of the rules, which measure what the rules find
 in programs not made for them.
 
@@ -16,14 +18,13 @@ from benchmarks.diagnosis.child import load_programs, prepare, record
 from benchmarks.diagnosis.program import PROGRAMS
 
 STEPS = 8
-LARGE = ("large_shuffle", "map_before_batch")  # of a megabyte and more, since each sample has events of its own
 FOLDERS = {True: "planted", False: "twin"}  # in an archive
 
 
 def record_program(name: str, output: Path) -> None:
     """Record a program and its twin for a few steps, in this process, to an archive."""
     with tempfile.TemporaryDirectory() as folder:
-        for planted, training in prepare(name).items():
+        for planted, training in prepare(name, small=True).items():
             record(training, Path(folder, FOLDERS[planted]), STEPS)
         with tarfile.open(output, "w:xz", preset=9) as archive:
             for path in sorted(Path(folder).rglob("*.xplane.pb")) + sorted(Path(folder).rglob("tfperf.json")):
@@ -46,10 +47,10 @@ def extract_recording(archive: Path, folder: Path) -> dict[bool, Path]:
 
 
 def list_recorded() -> list[str]:
-    """Names of the programs that have a recording by default: of those made for the rules all but the largest."""
+    """Names of the programs that have a recording by default: of those made for the rules."""
     load_programs()
     others = {name for name, program in PROGRAMS.items() if program.complaint or program.unseen}
-    return [name for name in PROGRAMS if name not in others and name not in LARGE]
+    return [name for name in PROGRAMS if name not in others]
 
 
 def main(folder: Path, names: list[str]) -> None:

@@ -241,6 +241,15 @@ def test_updates_of_whole_tables_are_told(tmp_path):
     assert one.rule == "table_update" and "words" in one.what and one.gain_ms == pytest.approx(0.065)
 
 
+def test_no_finding_can_give_back_more_than_a_step(tmp_path):
+    """Two threads, each of which works for most of a step, work longer than that together."""
+    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(4)]
+    main, other = ([(f"adam/{name}:Mul", 100 * i, 95) for i in range(4)] for name in ("Mul", "Mul_1"))
+    notes = {"table_updates": [["adam/Mul", "words"], ["adam/Mul_1", "words"]]}
+    (one,) = find(tmp_path, python, main, "keras", notes, lines={"n": other})
+    assert one.gain_ms == pytest.approx(0.095) and one.bound_ms == pytest.approx(0.1)
+
+
 def test_findings_add_up_to_no_more_than_a_step(tmp_path):
     python: list[Any] = [("train", 100 * i, 90, MARK) for i in range(3)] + [
         ("tfperf.validation", 100 * i, 100) for i in range(3)

@@ -11,14 +11,14 @@ from tfperf.trace.stragglers import _compute_chance
 MARK = {"step_num": 0}
 
 
-def find(path, make, steps=10, own=2):
-    """Findings of rule straggler, and the straggler; make: operations of device d in step i."""
+def find(path, make, steps=10, own=2, work=()):
+    """Findings of rule straggler, and the straggler; make: operations of device d in step i; work: as noted."""
     python = [("train", 1000 * i, 1000, MARK) for i in range(steps)]
     lines = {
         f"t{d}": us(*((name, 1000 * i + begin, length) for i in range(steps) for name, begin, length in make(d, i)))
         for d in range(own)
     }
-    told = parse_notes({"own": True, "optimizers": ["adam"], "cores": own})
+    told = parse_notes({"own": True, "optimizers": ["adam"], "cores": own, "work": list(work)})
     found = read_attribution(write(path / "vm.xplane.pb", {"/host:CPU": {"p": us(*python)} | lines}), told)
     findings = [one for one in list_findings(found) if one.rule == "straggler"]
     return findings, found.device_waits[0].straggler
@@ -67,6 +67,31 @@ def test_a_slower_device_makes_all_longer_updates_included(tmp_path):
 def test_without_updates_nobody_can_tell_a_slower_device_from_a_larger_batch(tmp_path):
     (one,), straggler = find(tmp_path, lambda d, i: scale(d, factor=1 + d)[:-1])
     assert straggler.cause == "larger or slower" and "does not tell" in one.what and "batches" in one.change
+
+
+def note_work(factor=1.0, kinds=("A:MatMul", "B:Mul")):
+    """FLOP of two operations on two devices; those of the second have `factor` times as much."""
+    each = [(d, *kind.split(":")) for d in (0, 1) for kind in kinds]
+    return [
+        {"name": f"replica_{d}/dense/{name}", "kind": kind, "flops": 1e6 * (factor if d else 1), "bytes": 1e4}
+        | {"transcendental": 0.0, "precision": "float32"} for d, name, kind in each
+    ]  # fmt: skip
+
+
+def test_flop_that_are_known_tell_a_larger_batch_from_a_slower_device(tmp_path):
+    """There are no updates to tell it."""
+    (one,), straggler = find(tmp_path / "1", lambda d, i: scale(d, factor=1 + d)[:-1], work=note_work(2.0))
+    assert straggler.cause == "more work" and straggler.larger == pytest.approx(2)
+    assert "since they are 2 times as large" in one.what
+    (one,), straggler = find(tmp_path / "2", lambda d, i: scale(d, factor=1 + d)[:-1], work=note_work())
+    assert straggler.cause == "slower device" and straggler.larger == pytest.approx(1)
+    assert "which are not larger: a slower device" in one.what
+
+
+def test_flop_of_a_small_part_tell_nothing(tmp_path):
+    known = note_work(kinds=("B:Mul",))  # a quarter of the time
+    straggler = find(tmp_path, lambda d, i: scale(d, factor=1 + d)[:-1], work=known)[1]
+    assert straggler.cause == "larger or slower" and straggler.larger is None
 
 
 def test_a_later_start_gives_back_at_most_its_delay(tmp_path):

@@ -37,7 +37,7 @@ def describe_verdict(record: Record) -> list[str]:
 def describe_finding(finding: Record) -> str:
     """What it is, and what a change is estimated to give back."""
     bound = f", at most {format_digits(finding['bound_ms'])}" if finding["bound_ms"] > 1.05 * finding["gain_ms"] else ""
-    return f"{finding['what']}: gains {format_digits(finding['gain_ms'])} ms a step{bound} ({finding['share']:.0%})"
+    return f"{finding['what']}: gains {format_digits(finding['gain_ms'])} ms a step ({finding['share']:.0%}){bound}"
 
 
 def _describe_rest(record: Record, period: float) -> str:
@@ -83,7 +83,8 @@ def describe_account(record: Record) -> list[str]:
             out.append(f"{format_digits(left)} ms of that are more than events explain, and come off everywhere")
     if account["expected_epochs"] is not None and account["epochs"]:
         seen, expected = account["epochs"], format_digits(account["expected_epochs"])
-        out.append(f"{seen} epochs end in what is recorded, {expected} in as many steps of a long training")
+        end = "epoch ends" if seen == 1 else "epochs end"
+        out.append(f"{seen} {end} in what is recorded; a long training has {expected} in as many steps")
     slows: dict[Cause, float] = {}
     for one in account["charges"]:
         slows[one["cause"]] = slows.get(one["cause"], 0.0) + one.get("slows_ms", 0.0)

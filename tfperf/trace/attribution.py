@@ -176,7 +176,7 @@ def compute_attribution(
         launches=compute_launches(events, operations, devices, mine & ~ahead, len(steps)),
         transfers=sum_transfers(events, devices, mine, len(steps)),
         device_use=measure_device_use(events, devices, at_work, *_find_period(steps)),
-        device_waits=measure_device_waits(events, operations, devices, phases, at_work, steps, notes.cores),
+        device_waits=measure_device_waits(events, operations, devices, phases, at_work, steps, notes.cores, rules),
         memory_peaks=find_memory_peaks(events, operations, phases, steps, rules),
         ledger=make_ledger(events, notes.traces), stages=sum_stages(events, len(steps)),
         problems=tuple(_list_problems(steps, notes, lost)),

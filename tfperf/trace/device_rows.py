@@ -14,7 +14,7 @@ import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array, Indices, TextArray, Times
 from tfperf.trace.operations import Operation, Operations
-from tfperf.trace.phases import COLLECTIVE, PHASES
+from tfperf.trace.phases import COLLECTIVE, PHASES, PhaseRules
 from tfperf.trace.planes import Events
 from tfperf.trace.steps import Steps
 
@@ -44,6 +44,7 @@ class DeviceRows:
 
     own: which are of a device's own part of a step, before anything is merged. key, keys: the operation, by a name that
     is the same on all devices. collective: which of several that devices enter together, -1 for none; lane: thread.
+    size: FLOP of an operation, or bytes of one that has none; NaN where they are not known.
     """
 
     devices: DeviceSet
@@ -57,6 +58,7 @@ class DeviceRows:
     keys: tuple[str, ...]
     collective: Indices
     lane: Indices
+    size: Float64Array
 
     def find_spans(self, steps: int) -> tuple[Float64Array, Float64Array]:
         """When each device begins and ends its own part of each step, ns: two of (S, R); NaN where it has none.
@@ -102,7 +104,7 @@ def group_devices(names: Iterable[str]) -> Iterator[DeviceSet]:
 
 def collect_rows(
     events: Events, operations: Operations, names: TextArray, phase_index: Indices, working: BoolMask,
-    steps: Steps, devices: DeviceSet,
+    steps: Steps, devices: DeviceSet, rules: PhaseRules,
 ) -> DeviceRows:  # fmt: skip
     """Operations of a set of devices. names (n): of each event its device; working (n): operations of steps."""
     step = np.searchsorted(steps.begin, events.begin, "right") - 1
@@ -128,7 +130,13 @@ def collect_rows(
     return DeviceRows(
         devices, events.begin[rows], events.end[rows], step[rows], _number_unnamed(device, instance, numbers), role,
         own, key, tuple(keys.tolist()), instance, events.lane[rows].astype(np.intp),
+        np.array([_get_size(one, rules) for one in some], float)[which],
     )  # fmt: skip
+
+
+def _get_size(operation: Operation, rules: PhaseRules) -> float:
+    work = operation.work or rules.find_work(operation.scopes, operation.kind)
+    return float(work.flops or work.bytes or np.nan) if work else np.nan
 
 
 def make_key(name: str) -> str:

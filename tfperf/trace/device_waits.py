@@ -15,6 +15,7 @@ from tfperf.trace.costs import NS_PER_MS
 from tfperf.trace.device_rows import EXCHANGE, SHARED, UPDATES, WORK, DeviceRows, collect_rows, group_devices
 from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.operations import Operations
+from tfperf.trace.phases import PhaseRules
 from tfperf.trace.planes import Events
 from tfperf.trace.steps import Steps
 from tfperf.trace.stragglers import Straggler, find_straggler
@@ -50,7 +51,7 @@ class DeviceWaits:
 
 def measure_device_waits(
     events: Events, operations: Operations, devices: TextArray, phase_index: Indices, working: BoolMask,
-    steps: Steps, cores: int | None,
+    steps: Steps, cores: int | None, rules: PhaseRules,
 ) -> tuple[DeviceWaits, ...]:  # fmt: skip
     """Of each set of devices that share steps, of accelerators alone where there are some.
 
@@ -61,7 +62,7 @@ def measure_device_waits(
     working = working & accelerator if several else working
     out = []
     for group in group_devices(np.unique(devices[working]).tolist()):
-        rows = collect_rows(events, operations, devices, phase_index, working, steps, group)
+        rows = collect_rows(events, operations, devices, phase_index, working, steps, group, rules)
         count = len(group.members)
         turns = not several and min(cores or count, len(np.unique(rows.lane[rows.own]))) < count
         out.append(_measure_set(rows, steps, turns))

@@ -60,4 +60,4 @@ def _limit(findings: Sequence[Finding], period: float) -> Iterator[Finding]:
         gain = min(one.gain_ms, left)
         left -= gain
         if gain > 0:
-            yield replace(one, gain_ms=gain, share=gain / period)
+            yield replace(one, gain_ms=gain, bound_ms=max(gain, min(one.bound_ms, period)), share=gain / period)

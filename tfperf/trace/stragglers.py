@@ -27,8 +27,9 @@ class Straggler:
     lag_ms: by how much, after the last of the others; median, ms a step. work_ms, others_ms, mean_ms: its own part of
     a step before devices merge, that of the others, of all on average; even_ms: of each where
     all have as much as they are fast. factor: how many times as long as the others
-    it takes for operations that all have; delay_ms: how much later it begins. operation: of which it has `times` a
-    step, of operation_ms together, the others others_times; "" where that is not why.
+    it takes for operations that all have; larger: how many times as much FLOP and bytes these have, None: not known.
+    delay_ms: how much later it begins. operation: of which it has `times` a step, of operation_ms together, the others
+    others_times; "" where that is not why.
     """
 
     device: str
@@ -40,6 +41,7 @@ class Straggler:
     mean_ms: float
     even_ms: float
     factor: float
+    larger: float | None
     delay_ms: float
     operation: str = ""
     times: float = 0.0
@@ -83,14 +85,15 @@ def find_straggler(
     starts = begins[valid]
     delay = float(np.median(starts[:, number] - np.median(np.delete(starts, number, axis=1), axis=1))) / NS_PER_MS
     others_ms = float(np.delete(work, number).mean())
-    found = _WorkComparison(counts, times, number, _compare_updates(rows, valid, number, others_ms))
+    larger = _compare_sizes(rows, valid, number)
+    found = _WorkComparison(counts, times, number, larger, _compare_updates(rows, valid, number, others_ms))
     cause, key = found.find_cause(lag, delay, float(work[number]) - others_ms)
     more = {} if key is None else found.describe(key)
     return Straggler(
         device=rows.devices.members[number], last_share=float(last[number]), lag_ms=lag, cause=cause,
         work_ms=float(work[number]), others_ms=others_ms, mean_ms=float(work.mean()),
-        even_ms=float(len(work) / (1 / np.maximum(work, 1e-9)).sum()), factor=found.factor, delay_ms=delay,
-        operation="" if key is None else rows.keys[key], **more,
+        even_ms=float(len(work) / (1 / np.maximum(work, 1e-9)).sum()), factor=found.factor,
+        larger=larger, delay_ms=delay, operation="" if key is None else rows.keys[key], **more,
     )  # fmt: skip
 
 
@@ -111,14 +114,17 @@ def _compute_chance(times: int, steps: int, devices: int) -> float:
 class _WorkComparison:
     """Operations of the device `number` beside those of the others.
 
-    counts (R, K): how many there are of each of K operations a step; times: ms a step. updates: how many times as long
-    it takes to update its weights, which no batch makes longer; None: that is not known.
+    counts (R, K): how many there are of each of K operations a step; times: ms a step. larger: how many times as large
+    its operations are; updates: how many times as long it takes to update its weights, which no batch makes longer;
+    None: that is not known.
     """
 
-    def __init__(self, counts: Float64Array, times: Float64Array, number: int, updates: float | None) -> None:
+    def __init__(
+        self, counts: Float64Array, times: Float64Array, number: int, larger: float | None, updates: float | None
+    ) -> None:  # fmt: skip
         self.counts, self.others = counts[number], np.delete(counts, number, axis=0).mean(axis=0)
         self.times, self.others_ms = times[number], np.delete(times, number, axis=0).mean(axis=0)
-        self.updates = updates
+        self.larger, self.updates = larger, updates
         self.same = (self.others_ms > 0) & (abs(self.counts - self.others) <= 0.1 * self.others) & (self.times > 0)
         theirs = self.others_ms[self.same].sum()
         self.factor = float(self.times[self.same].sum() / theirs) if theirs else 1.0
@@ -134,10 +140,12 @@ class _WorkComparison:
             return "more work", int(more.argmax())
         if not self._is_even():
             return "more work", int((self.times - self.others_ms).argmax())
+        half = 1 + HALF * (self.factor - 1)
+        if self.larger is not None:
+            return ("slower device" if self.larger < half else "more work"), None
         if self.updates is None:
             return "larger or slower", None
-        slower = self.updates >= 1 + HALF * (self.factor - 1)
-        return ("slower device" if slower else "more work"), None
+        return ("slower device" if self.updates >= half else "more work"), None
 
     def describe(self, key: int) -> dict[str, float]:
         """Of an operation how many there are a step, and what they take."""
@@ -169,6 +177,26 @@ def _sum_operations(rows: DeviceRows, valid: BoolMask) -> tuple[Float64Array, Fl
     counts, times = np.bincount(where, minlength=shape[0] * shape[1]), np.bincount(where, lengths, shape[0] * shape[1])
     steps = max(int(valid.sum()), 1)
     return counts.reshape(shape) / steps, times.reshape(shape) / steps
+
+
+def _compare_sizes(rows: DeviceRows, valid: BoolMask, number: int) -> float | None:
+    """How many times as much FLOP, or bytes, a device's operations have as those of the others that are the same.
+
+    Weighted by the time that these take; None where it is not known for most of that, or of its own time.
+    """
+    mine, shape = rows.own & valid[rows.step], (len(rows.devices.members), len(rows.keys))
+    where = rows.device[mine] * shape[1] + rows.key[mine]
+    counts, sizes, lengths = (
+        np.bincount(where, values, shape[0] * shape[1]).reshape(shape)
+        for values in (None, rows.size[mine], (rows.end - rows.begin)[mine].astype(np.float64))
+    )
+    known = (counts.min(axis=0) > 0) & np.isfinite(sizes).all(axis=0)
+    if (lengths[:, known].sum(axis=1) <= HALF * lengths.sum(axis=1)).any():
+        return None
+    theirs = np.delete(lengths[:, known], number, axis=0).mean(axis=0)
+    each = sizes[:, known] / counts[:, known]
+    ratio = each[number] / np.delete(each, number, axis=0).mean(axis=0)
+    return float((theirs * ratio).sum() / theirs.sum())
 
 
 def _compare_updates(rows: DeviceRows, valid: BoolMask, number: int, work_ms: float) -> float | None:

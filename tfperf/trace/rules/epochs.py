@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tfperf.trace.rules.rule import Cost, Rule
+from tfperf.trace.rules.rule import Cost, Rule, format_times
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
@@ -18,7 +18,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     times = sum(one.times for one in found.account.list("epoch")) * found.account.steps
     if found.account.expected_epochs is None and times < FEWEST:
         return
-    often = f", {epochs} times in {found.account.steps} steps" if epochs else ""
+    often = f", {format_times(epochs)} in {found.account.steps} steps" if epochs else ""
     yield Cost(f"a pass over the data ends and another begins{often}", ms, ms)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tfperf.trace.rules.rule import Cost, Rule
+from tfperf.trace.rules.rule import Cost, Rule, format_times
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
@@ -14,7 +14,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     charges = found.account.list("garbage")
     times = sum(charge.times for charge in charges) * found.account.steps
     ms = sum(charge.ms for charge in charges)
-    yield Cost(f"Python's garbage collector looks through all objects {times:.0f} times", ms, ms)
+    yield Cost(f"Python's garbage collector looks through all objects {format_times(times)}", ms, ms)
 
 
 FREEZE = "call gc.collect() and gc.freeze() once before training, and make fewer objects in each step"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tfperf.trace.ledger import Entry, get_function
 from tfperf.trace.notes import FIRST_CALL
-from tfperf.trace.rules.rule import Cost, Rule
+from tfperf.trace.rules.rule import Cost, Rule, format_times
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
@@ -32,7 +32,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     names = ", ".join(dict.fromkeys(entry.function for entry in kinds))
     verb = "traced" if traces else "compiled"
     why = "; ".join(list(causes)[:2])
-    yield Cost(f"{names}: {verb} anew {len(kinds)} times in {found.account.steps} steps: {why}", ms, ms)
+    yield Cost(f"{names}: {verb} anew {format_times(len(kinds))} in {found.account.steps} steps: {why}", ms, ms)
 
 
 def find_first_calls(ledger: Iterable[Entry]) -> list[Entry]:

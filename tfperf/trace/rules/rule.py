@@ -70,3 +70,12 @@ class Rule:
             bound = cost.ms if cost.bound_ms is None else cost.bound_ms
             change = cost.change or self.changes[found.program]
             yield Finding(self.name, cost.what, cost.ms, cost.gain_ms, bound, cost.gain_ms / period, change)
+
+
+def format_times(count: float) -> str:
+    """How often, in words.
+
+    >>> format_times(1), format_times(3)
+    ('once', '3 times')
+    """
+    return "once" if round(count) == 1 else f"{count:.0f} times"

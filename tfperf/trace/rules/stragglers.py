@@ -36,8 +36,8 @@ def describe_straggler(one: Straggler) -> str:
         return f"{one.device} begins {one.delay_ms:.3g} ms later than the others: {wait}"
     if one.cause == "slower device":
         return (
-            f"{one.device} takes {one.factor:.3g} times as long as the others for the same operations, also for those "
-            f"that no batch makes longer: a slower device; {wait}"
+            f"{one.device} takes {one.factor:.3g} times as long as the others for the same operations, which are not "
+            f"larger: a slower device; {wait}"
         )
     if one.cause == "larger or slower":
         return (
@@ -51,6 +51,8 @@ def describe_straggler(one: Straggler) -> str:
 
 
 def _describe_more(one: Straggler) -> str:
+    if not one.operation and one.larger is not None:
+        return f", all operations {one.factor:.3g} times as long, since they are {one.larger:.3g} times as large"
     if not one.operation:
         return f", all operations {one.factor:.3g} times as long, but for those that no batch makes longer"
     if one.times > 1.1 * one.others_times:
