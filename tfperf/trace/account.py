@@ -28,9 +28,10 @@ class Account:
 
     steps: how many there were in it. epochs: how many ended in it, and how many would in as many steps of a whole
     training, where that is known: what happens once an epoch is counted as often as it then does.
-    samples: looks at the training's thread. overhead_ms: what recording adds to a step, which comes off where events
-    are recorded; None: not known, and nothing does. overhead_left_ms: what is more than these can take, and comes off
-    everywhere. kept: the share of any time that is left then.
+    iterators: of datasets, that were made. samples: looks at the training's thread.
+    overhead_ms: what recording adds to a step, which comes off where events are recorded; None: not known, and nothing
+    does. overhead_left_ms: what is more than these can take, and comes off everywhere. kept: the share of any time that
+    is left then.
     moments: when each cause has its time, as it was recorded.
     """
 
@@ -38,6 +39,7 @@ class Account:
     steps: int
     epochs: int = 0
     expected_epochs: float | None = None
+    iterators: int = 0
     samples: int = 0
     overhead_ms: float | None = None
     overhead_left_ms: float = 0.0
@@ -87,8 +89,9 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     scale = 1.0 - min(left / whole, MOST) if whole else 1.0
     without = [replace(one, ms=one.ms * scale, slows_ms=one.slows_ms * scale) for one in without]
     return Account(
-        tuple(without), count, epochs, expected, claims.count_samples(window), overhead, left, moments, scale
-    )
+        tuple(without), count, epochs, expected, claims.count_iterators(window), claims.count_samples(window),
+        overhead, left, moments, scale,
+    )  # fmt: skip
 
 
 def _find_overhead(notes: Notes, bursts: bool) -> float | None:

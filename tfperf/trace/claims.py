@@ -14,6 +14,8 @@ from tfperf.trace.host_events import (
     INPUT_WAIT,
     SET_UP,
     find_compilations,
+    find_endings,
+    find_made,
     find_rows,
     find_traces,
     is_dataset_thread,
@@ -120,6 +122,10 @@ class Claims:
         """How many epochs end in a time, of those that the program tells of."""
         return int(window.contains(self.events.begin[self._find_ranges("epoch")]).sum())
 
+    def count_iterators(self, window: Intervals) -> int:
+        """How many iterators of datasets the training's thread makes in a time."""
+        return int(window.contains(self.events.begin[find_made(self.events, self.steps.lane)]).sum())
+
     def count_samples(self, window: Intervals) -> int:
         """How often the training's thread was looked at."""
         return int(window.contains(self.sample_times).sum())
@@ -224,8 +230,8 @@ class Claims:
         before = np.searchsorted(self.steps.call_end, begin, "right") - 1
         between = (before >= 0) & (np.searchsorted(self.steps.call_begin, begin, "right") - 1 == before)
         begin = np.where(between, self.steps.call_end[np.maximum(before, 0)], begin)
-        made = self._match(SET_UP) & self.main
-        return merge_intervals(begin, end).add(merge_events(self.events, made)).add(self._merge_ranges("epoch_start"))
+        every = merge_intervals(begin, end).add(merge_events(self.events, self._match(SET_UP) & self.main))
+        return every.add(find_endings(self.events, self.steps.lane)).add(self._merge_ranges("epoch_start"))
 
     def _find_dispatch(self) -> Intervals:
         """In calls of functions: up to the first operation, and after the last.

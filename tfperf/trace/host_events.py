@@ -18,12 +18,35 @@ INPUT_WAIT = re.compile(
 )
 # a dataset and its iterator are made, mostly since an epoch begins
 SET_UP = re.compile(r"EagerLocalExecute: (MakeIterator|AnonymousIterator\w*|\w*Dataset(V\d)?)")
+MADE, FREED = re.compile(r"EagerLocalExecute: MakeIterator"), re.compile("TFE_DeleteTensorHandle")
+ENDING_NS, FEW_CALLS = 100_000, 2  # what an iterator takes at least to be ended; calls that one is asked for
 DATASETS, ASKED = "tf_data_", "tf_data_iterator_get_next"  # threads of datasets; of these, those that a step waits for
 
 
 def is_dataset_thread(line: str) -> bool:
     """Whether a thread is a dataset's own, which prepares what is asked for later."""
     return line.startswith(DATASETS) and not line.startswith(ASKED)
+
+
+def find_made(events: Events, lane: int) -> Int64Array:
+    """Rows in which a thread makes an iterator of a dataset, in order of time."""
+    rows = find_rows(events, MADE)
+    mine: Int64Array = rows[events.lane[rows] == lane]
+    return mine[np.argsort(events.begin[mine], kind="stable")]
+
+
+def find_endings(events: Events, lane: int) -> Intervals:
+    """When a thread ends iterators that it makes anew for each call or two: of what it frees meanwhile the longest."""
+    made = events.begin[find_made(events, lane)]
+    freed, calls = find_rows(events, FREED), np.sort(events.begin[events.stats.get(CALL, (np.zeros(0, np.int64),))[0]])
+    freed = freed[(events.lane[freed] == lane) & (events.end[freed] - events.begin[freed] >= ENDING_NS)]
+    which = np.searchsorted(made, events.begin[freed], "right") - 1
+    few = np.diff(np.searchsorted(calls, made)) <= FEW_CALLS
+    mine = (which >= 0) & np.append(few, False)[which] if len(made) else np.zeros(len(freed), bool)
+    freed, which = freed[mine], which[mine]
+    order = np.lexsort((events.begin[freed] - events.end[freed], which))
+    first = np.unique(which[order], return_index=True)[1]
+    return merge_events(events, freed[order][first])
 
 
 def find_traces(events: Events) -> Int64Array:

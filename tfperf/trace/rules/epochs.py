@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tfperf.trace.rules.rule import Cost, Rule, format_times
+from tfperf.trace.rules.waits import is_iterator_made_anew
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
@@ -16,7 +17,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     """Where epochs are so long that it does not matter, all of it is given back; of one alone nobody knows how long."""
     ms, epochs = found.account.sum("epoch"), found.account.epochs
     times = sum(one.times for one in found.account.list("epoch")) * found.account.steps
-    if found.account.expected_epochs is None and times < FEWEST:
+    if (found.account.expected_epochs is None and times < FEWEST) or is_iterator_made_anew(found):
         return
     often = f", {format_times(epochs)} in {found.account.steps} steps" if epochs else ""
     yield Cost(f"a pass over the data ends and another begins{often}", ms, ms)

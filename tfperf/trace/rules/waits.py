@@ -14,14 +14,25 @@ FETCH_MS = 0.15  # what a call takes to fetch a batch that is ready: 0.014 to 0.
 
 def find(found: "Attribution") -> Iterator[Cost]:
     """What a pipeline that is always ahead would give back; its slowest stage is named."""
-    ms = found.account.sum("input")
+    anew = is_iterator_made_anew(found)
+    ms = found.account.sum("input", "epoch") if anew else found.account.sum("input")
     ready = FETCH_MS * found.calls / max(len(found.steps), 1)
     stage = f"; its stage {found.stages[0].name} takes {found.stages[0].ms:.3g} ms a step" if found.stages else ""
     slowed = 2 * sum(one.slows_ms for one in found.account.list("input")) > ms
-    what = "threads that prepare the data slow the steps" if slowed else "steps wait for input"
-    yield Cost(f"{what}{stage}", ms, ms - ready, change=CHEAPER if slowed else None)
+    what, change = (CHEAPER_WHAT, CHEAPER) if slowed else ("steps wait for input", None)
+    if anew:
+        what, change = "each step makes an iterator of a dataset anew, fills it and ends it", ONE_ITERATOR
+    yield Cost(f"{what}{stage}", ms, ms - ready, change=change)
 
 
+def is_iterator_made_anew(found: "Attribution") -> bool:
+    """Whether steps of a loop make iterators of their own: as many as there are steps; epochs of `fit` may do so."""
+    return found.notes.program == "loop" and found.account.iterators >= OFTEN * found.account.steps
+
+
+OFTEN = 0.9  # iterators that are made a step, from which on each step makes one
+ONE_ITERATOR = "make one before the loop, batches = iter(data.repeat()), and take next(batches) in each step"
+CHEAPER_WHAT = "threads that prepare the data slow the steps"
 CHEAPER = "prepare the data once: cache() it, or store what the pipeline makes of it"
 FEED = "prepare the data in parallel, cache() and prefetch() it"
 RULE = Rule(
