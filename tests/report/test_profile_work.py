@@ -108,6 +108,15 @@ def test_nothing_stands_out_only_where_most_time_is_near_a_ceiling(tmp_path, mea
     assert "0.00 are operations that reach less" in none[-1] and "0.0450 operations of which" in none[-1]
 
 
+def test_what_recording_adds_is_in_no_part_of_the_operations_time(tmp_path, measured):
+    """A step takes 50 us unrecorded: of its operations, which take 90 while they are recorded, no more is told."""
+    found = read(tmp_path, [NEAR, FAR], notes={"recorded_ms": 0.1, "unrecorded_ms": 0.05})
+    record = make_profile_record(found, measured[0])
+    parts = [record["work"][key] for key in ("near_ms", "far_ms", "unknown_ms")]
+    assert sum(parts) == pytest.approx(found.account.sum("work")) and sum(parts) <= 0.05
+    assert parts[0] == pytest.approx(parts[1]) and parts[0] > 0
+
+
 def test_operations_that_run_at_the_same_time_are_not_added_up(tmp_path, measured):
     """Two of 45 us at once are 45 us of the step, which is not 80 % of it."""
     work = [NEAR, {**NEAR, "name": "b/B", "kind": "AddV2"}]

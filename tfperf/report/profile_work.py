@@ -14,7 +14,7 @@ from tfperf.report.ablation import format_digits
 from tfperf.report.numbers import MISSING
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.claims import Cause
-from tfperf.trace.costs import NS_PER_MS, OperationCost
+from tfperf.trace.costs import OperationCost
 from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
 from tfperf.trace.notes import Notes
 from tfperf.trace.work import HALF, DeviceLimits, WorkRate, convert_ceilings, estimate_rate
@@ -135,19 +135,19 @@ def make_work_record(attribution: Attribution, rated: RatedCosts) -> dict[str, A
     """JSON of what operations do: ceilings by device and precision, and ms a step in which operations run.
 
     near_ms: such that reach half of a ceiling or more; far_ms: of the rest, such that reach less; unknown_ms: of the
-    rest, such of which nobody can tell. They add up to the time in which operations run, as it was recorded.
+    rest, such of which nobody can tell. They add up to the time in which operations run, without what recording adds.
     """
-    window = NOTHING
+    account, window = attribution.account, NOTHING
     for cause in WORKING:
-        window = window.add(attribution.account.moments.get(cause, NOTHING))
+        window = window.add(account.moments.get(cause, NOTHING))
     near = _merge(attribution, rated, window, lambda rate: (rate.share or 0.0) >= HALF)
     known = _merge(attribution, rated, window, lambda rate: (rate.share or 0.0) >= HALF or rate.bound == "overhead")
-    scale = NS_PER_MS * max(1, attribution.account.steps)
+    scale = account.sum(*WORKING) / max(1, window.length)
     ceilings = [
         {"device": device, "precision": precision, **asdict(one)} for (device, precision), one in rated.limits.items()
     ]
     return {
-        "near_ms": near / scale, "far_ms": (known - near) / scale, "unknown_ms": (window.length - known) / scale,
+        "near_ms": near * scale, "far_ms": (known - near) * scale, "unknown_ms": (window.length - known) * scale,
         "ceilings": ceilings, "unknown": dict(rated.unknown),
     }  # fmt: skip
 
