@@ -77,7 +77,8 @@ def describe_account(record: Record) -> list[str]:
         out.append("what recording itself costs is not known: n/a; let the training go on for some calls after it")
     else:
         out.append(
-            f"recording itself costs {format_digits(overhead)} ms a step, which is taken off where events are recorded"
+            f"recording itself costs {format_digits(overhead)} ms a step, which is taken off the causes; times of "
+            "phases, operations and devices are as they were recorded"
         )
         if left := account["overhead_left_ms"]:
             out.append(f"{format_digits(left)} ms of that are more than events explain, and come off everywhere")
