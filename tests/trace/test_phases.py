@@ -20,6 +20,8 @@ RULES = PhaseRules(frozenset({"nadam", "my_adam"}))
         ("IteratorGetNext", "IteratorGetNext", "input"),
         ("while/body/_1/cond/true/_2/Mul", "Mul", "other"),
         ("Mul", "Mul", "other"),
+        ("replica_1/Mul", "Mul", "other"),  # as on the first device, whose names have no such part
+        ("replica_1/dense/MatMul", "MatMul", "forward"),
         ("PyFunc", "PyFunc", "callback"),
         ("x/_Recv", "_Recv", "transfer"),
         # marks
@@ -56,3 +58,10 @@ def test_constant_names_are_those_of_whole_functions():
     assert rules.is_constant(["Cast"]) and rules.is_constant(["while/body/_1/Cast"])
     assert rules.is_constant(["StatefulPartitionedCall_2/dense/transpose"])
     assert not rules.is_constant(["dense/Cast"]) and not rules.is_constant(["other/dense/transpose"])
+
+
+def test_layers_have_one_name_on_all_devices():
+    rules = PhaseRules(frozenset(["adam"]))
+    assert rules.find_layer("replica_1/dense_1/MatMul") == rules.find_layer("dense_1/MatMul") == "dense_1"
+    assert rules.find_layer("gradient_tape/replica_1/dense_1/MatMul/MatMul_1") == "dense_1"
+    assert rules.find_layer("replica_1/Mul") == ""

@@ -64,7 +64,7 @@ def make_profile_record(attribution: Attribution, measure: Measure | None = None
         devices[device] = {
             "phases": {phase: float(ms) for phase, ms in zip(PHASES, busy.mean(axis=0), strict=True)},
             "busy_ms": float(every.mean()), "idle_ms": float((steps - every).mean()),
-            "overlap_ms": float((busy.sum(axis=1) - every).mean()), **vars(attribution.launches[device]),
+            "overlap_ms": max(0.0, float((busy.sum(axis=1) - every).mean())), **vars(attribution.launches[device]),
         }  # fmt: skip
         phases += [
             {"device": device, "phase": phase, "ms_per_step": float(ms)}

@@ -96,7 +96,7 @@ def _render_phases(record: Record) -> str:
     ]
     keys = (("any of them", "busy_ms"), ("several at once", "overlap_ms"), ("none", "idle_ms"))
     foot = [(label, *(format_digits(d[key]) for d in devices.values())) for label, key in keys]
-    said = "Milliseconds of a step in which some operation of the phase runs, on whatever thread; medians over steps."
+    said = "Milliseconds of a step in which some operation of the phase runs, on whatever thread; means over steps."
     text = render_paragraph(said, "soft")
     copies = [
         (t["device"], t["direction"], *(format_digits(t[key]) for key in ("mbyte", "ms", "gbyte_per_second")))

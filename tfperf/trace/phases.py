@@ -22,6 +22,7 @@ GRADIENTS = frozenset(["gradient_tape", "gradients"])
 TRANSPOSED = "transpose(jvp"  # how JAX begins scopes of a backward pass
 # parts of a name that say nothing about what the operation is for
 SCAFFOLD = re.compile(r"(while|body|cond|true|false|then|else|branch|\d+)(_\d+)*|_\d+|StatefulPartitionedCall(_\d+)?|")
+REPLICA = re.compile(r"replica(_\d+)+")  # the part of a strategy's second device, and of those after it
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class PhaseRules:
         levels = [level for level in scope.split("/") if not (SCAFFOLD.fullmatch(level) or level.startswith(PREFIX))]
         gradient = GRADIENTS & set(levels)
         # behind a gradient's scopes stands the operation that it is the gradient of
-        levels = [p for p in levels if p not in GRADIENTS][: -2 if gradient else -1]
+        levels = [p for p in levels if p not in GRADIENTS and not REPLICA.fullmatch(p)][: -2 if gradient else -1]
         levels = [p for p in levels if not self.optimizers & {*_list_spellings(p)}]
         if self.forward is not None:
             levels = [p for p in levels if any(name in self.forward for name in _list_spellings(p))]
@@ -98,7 +99,7 @@ class PhaseRules:
 
     def _is_forward(self, scopes: Iterable[str]) -> bool:
         if self.forward is None:
-            return any(not SCAFFOLD.fullmatch(level) for level in scopes)
+            return any(not (SCAFFOLD.fullmatch(level) or REPLICA.fullmatch(level)) for level in scopes)
         return any(name in self.forward for level in scopes for name in _list_spellings(level))
 
 
