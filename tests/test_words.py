@@ -24,6 +24,7 @@ INNOCENT = {
     ("measure/environment.py", "token"): "in the name of an environment variable",
     ("measure/hlo_text.py", "token"): "a type of XLA's",
     ("stores/fingerprint.py", "token"): "an attribute of operations that call Python",
+    ("trace/python_functions.py", "token"): "an attribute of operations that call Python",
     ("zoo/digits.py", "translation"): "in the name of a layer of Keras'",
     ("zoo/text.py", "english"): "a column of the table that the model reads",
 }

@@ -19,6 +19,8 @@ MODULES = (
     "unseen_loops_policies", "unseen_loops_tables", "unseen_loops_networks",
     "unseen_again_fits_one", "unseen_again_fits_two", "unseen_again_fits_three",
     "unseen_again_loops_one", "unseen_again_loops_two",
+    "unseen_third_fits_one", "unseen_third_fits_two", "unseen_third_fits_three",
+    "unseen_third_loops_one", "unseen_third_loops_two", "unseen_third_loops_three",
 )  # fmt: skip
 BATCH = 64
 WARM, STEPS = 4, 24  # steps that are not counted; steps, or as many as are in whole epochs

@@ -67,6 +67,33 @@ def make_uneven_batches(planted: bool) -> OwnLoop:
     return repeat(step)
 
 
+@register_program("straggler", "later than the others", devices=2)
+def make_late_replica(planted: bool) -> OwnLoop:
+    """The matrix of the second replica is prepared in each step, before it can begin; in the twin it is ready."""
+    strategy = make_strategy()
+    with strategy.scope():
+        weight = tf.Variable(tf.ones((200, 200)), aggregation=tf.VariableAggregation.MEAN)
+    one = tf.eye(200) + tf.cast(np.random.default_rng(1).normal(size=(200, 200)) / 100.0, tf.float32)
+
+    def invert(value: Any, times: int) -> Any:
+        for _ in range(2 * times):  # of one thread each
+            value = tf.linalg.inv(value)
+        return value
+
+    def work(matrices: Sequence[Any]) -> Any:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        value = invert(matrices[int(tf.get_static_value(replica))], 3)  # each replica is traced for itself
+        weight.assign_add(1e-6 * value)
+        return tf.reduce_sum(value)
+
+    @tf.function
+    def step(raw: Any) -> Any:
+        matrices = (raw, invert(raw, 2) if planted else raw)
+        return strategy.reduce("SUM", strategy.run(work, args=(matrices,)), None)
+
+    return repeat(lambda: step(one))
+
+
 @register_program("callback", "Waiter", sleeps=True, devices=2)
 def make_mirrored_callback(planted: bool) -> Fit:
     """A callback that sleeps beside a strategy."""

@@ -40,16 +40,20 @@ def test_calls_that_wait_for_a_datasets_python_wait_for_input(tmp_path):
             without = dispatch
 
 
-@pytest.mark.parametrize("cores, threads, waits, parts, share, own", [
-    (2, 2, 60, 1, 1 / 3, 1 / 3),  # three threads on two processors
-    (2, 1, 60, 1, 0.0, 1 / 3),  # operations have one thread
-    (4, 4, 60, 1, 1 / 5, 0.0),
-    (None, None, 60, 1, 0.0, 0.0),
-    (2, 2, 5, 1, 0.0, 0.0),  # steps do not wait
-    (2, 2, 60, 10, 0.0, 1 / 3),  # operations that one thread does
+@pytest.mark.parametrize("cores, threads, waits, parts, busy, share, own", [
+    (2, 2, 60, 1, 200, 1 / 3, 1 / 3),  # three threads on two processors
+    (2, 1, 60, 1, 200, 0.0, 1 / 3),  # operations have one thread
+    (4, 4, 60, 1, 200, 1 / 5, 0.0),
+    (None, None, 60, 1, 200, 0.0, 0.0),
+    (2, 2, 5, 1, 160, 0.8 / 3, 0.8 / 3),  # steps do not wait, but its thread hardly rests
+    (2, 2, 5, 1, 100, 0.0, 0.0),  # neither
+    (2, 2, 60, 10, 200, 0.0, 1 / 3),  # operations that one thread does
 ])  # fmt: skip
-def test_processors_are_shared_with_a_pipeline_that_steps_wait_for(cores, threads, waits, parts, share, own, tmp_path):
-    """Calls of 200 us: so many of waiting, 100 of work in so many operations, 30 of what starts and ends them."""
+def test_processors_are_shared_with_a_pipeline(cores, threads, waits, parts, busy, share, own, tmp_path):
+    """Calls of 200 us: so many of waiting, 100 of work in so many operations, the rest of what starts and ends them.
+
+    busy: of each, in which the pipeline's thread is at work.
+    """
     python: list[Any] = []
     main: list[Any] = []
     for number in range(CALLS):
@@ -57,12 +61,14 @@ def test_processors_are_shared_with_a_pipeline_that_steps_wait_for(cores, thread
         python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
         main += [("IteratorGetNext:IteratorGetNext", begin + 10, waits)]
         main += [(f"a/A{n}:MatMul", begin + 80 + 100 / parts * n, 100 / parts) for n in range(parts)]
-    ahead = [("Iterator::Root::Prefetch::Map", 0, 200 * CALLS)]
+    ahead = [("Iterator::Root::Prefetch::Map", 200 * i, busy) for i in range(CALLS)]
     lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*ahead)}
     notes = replace(NOTES, cores=cores, threads=threads)
     account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes).account
     assert 1e3 * account.sum("work") == pytest.approx(100 * (1 - share), rel=0.01)
-    assert 1e3 * sum(one.slows_ms for one in account.list("input")) == pytest.approx(100 * share + 30 * own, abs=0.5)
+    assert 1e3 * sum(one.slows_ms for one in account.list("input")) == pytest.approx(
+        100 * share + (90 - waits) * own, abs=0.5
+    )
 
 
 @pytest.mark.parametrize("kind, held", [("PyFunc:PyFunc", True), ("map/B:Mul", False)])

@@ -35,6 +35,10 @@ from tfperf.trace.work import WorkRate
 
 Record = dict[str, Any]
 UNKNOWN = "nobody can tell, for one capture says nothing of chance (--repeat records several)"
+OPERATION_COLUMNS = (  # keys of an operation in report.json, columns of operations.csv
+    "name", "kind", "device", "phase", "layer", "inferred", "constant", "ms_per_step", "per_step",
+    "flop_per_step", "bytes_per_step", "gflop_per_second", "gbyte_per_second", "share_of_ceiling", "bound_by",
+)  # fmt: skip
 COSTLIEST, MOST_LAYERS, MOST_CHANGES = 12, 12, 12  # rows of tables; the record has all
 
 
@@ -85,7 +89,7 @@ def make_profile_record(attribution: Attribution, measure: Measure | None = None
         "operations": _list_operations(attribution.costs, rated.rates),
         "work": make_work_record(attribution, rated),
         "layers": _sum_layers(attribution.costs), "constant": [cost.name for cost in constant],
-        "constant_share": attribution.constant_alone / attribution.mean_ms if attribution.mean_ms else 0.0,
+        "constant_share": attribution.constant_ms / attribution.mean_ms if attribution.mean_ms else 0.0,
         "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in attribution.transfers],
         "device_use": [make_use_record(use) for use in attribution.device_use], "nvml": list(notes.utilisation),
         "device_waits": [make_waits_record(waits) for waits in attribution.device_waits],

@@ -22,7 +22,7 @@ from tfperf.errors import UserError
 from tfperf.report.ablation import format_digits
 from tfperf.report.chrome_trace import to_chrome_trace
 from tfperf.report.page import escape_text
-from tfperf.report.profile import describe_profile
+from tfperf.report.profile import OPERATION_COLUMNS, describe_profile
 from tfperf.report.profile_page import render_profile_page
 from tfperf.report.tensorboard import FILE
 from tfperf.results.files import write_atomically
@@ -46,7 +46,7 @@ def write_profile(folder: Path, attribution: Attribution, record: Record, title:
         "report.html": render_profile_page(attribution, record, title).encode(errors="replace"),
         "report.json": (to_json(_shorten(record), indent=1) + "\n").encode(),
         "phases.csv": format_csv(("step", "call", "device", "phase", "ms"), _list_phase_rows(attribution)).encode(),
-        "operations.csv": format_csv(tuple(record["operations"][0]), map(dict.values, record["operations"])).encode(),
+        "operations.csv": format_csv(OPERATION_COLUMNS, map(dict.values, record["operations"])).encode(),
         "trace.json.gz": gzip.compress(
             json.dumps(to_chrome_trace(attribution.timeline, attribution.account.moments)).encode(),
             compresslevel=6,  # 9 takes four times as long and saves 7 %

@@ -12,14 +12,13 @@ from tfperf.measure.environment import count_cores, read_cpu_model
 from tfperf.measure.roofline import Precision
 from tfperf.report.ablation import format_digits
 from tfperf.report.numbers import MISSING
-from tfperf.trace.attribution import Attribution
+from tfperf.trace.attribution import PROCESSOR, Attribution
 from tfperf.trace.claims import Cause
 from tfperf.trace.costs import OperationCost
 from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
 from tfperf.trace.notes import Notes
 from tfperf.trace.work import HALF, DeviceLimits, WorkRate, convert_ceilings, estimate_rate
 
-PROCESSOR = "CPU"
 WORKING: tuple[Cause, ...] = ("work", "eager_work")
 Key = tuple[str, Precision]  # a device and a precision
 LONG = 0.05  # share of a step from which on an operation's time tells how fast it is

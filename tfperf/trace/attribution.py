@@ -13,9 +13,10 @@ from tfperf.trace.claims import Claims
 from tfperf.trace.costs import NS_PER_MS, OperationCost, average_by_call, find_costs
 from tfperf.trace.device_use import DeviceUse, measure_device_use
 from tfperf.trace.device_waits import DeviceWaits, measure_device_waits
+from tfperf.trace.freed_time import estimate_freed_time
 from tfperf.trace.host_events import find_outer_phases, is_dataset_thread, merge_events
 from tfperf.trace.host_rows import list_host_rows
-from tfperf.trace.launches import Launches, Transfer, compute_launches, sum_transfers
+from tfperf.trace.launches import NO_LAUNCHES, Launches, Transfer, compute_launches, sum_transfers
 from tfperf.trace.ledger import Entry, make_ledger
 from tfperf.trace.memory_peaks import MemoryPeak, find_memory_peaks
 from tfperf.trace.notes import Notes, ProgramKind, read_notes
@@ -30,6 +31,7 @@ from tfperf.trace.work import DeviceLimits, read_limits
 TOWER = re.compile(r"(?:^|/)((?:tower|replica)_\d+)(?:/|$)")  # how programs for several devices name their parts
 LOOP = re.compile(r"(?:^|/)while(?:_\d+)?/")
 LOOP_EVENT = re.compile(r"(?:^|/)while(?:_\d+)?/\S*:[A-Z]|:(?:Stateless)?While$")
+PROCESSOR = "CPU"
 EVERY_STEP = 0.9  # times a step from which an operation counts as one of every step
 
 
@@ -40,8 +42,8 @@ class Attribution:
     busy: by device, (S, phases in the order of PHASES); any: by device, (S) with any operation at all, so that what the
     phases have more than it ran at the same time. call (S): the call of a step. gaps (calls - 1): from the last
     operation of a call to the first of the next. account: what all of the time goes to. short_kernels_ms: what kernels
-    of eager operations take a step that is no work. constant_alone, tables_alone, half_alone: ms a step in which of all
-    operations only such run that depend on nothing that changes, go over all rows of a table, or compute in half
+    of eager operations take a step that is no work. constant_ms, tables_ms, half_ms: ms a step that would be free
+    without the operations that depend on nothing that changes, go over all rows of a table, or compute in half
     precision.
     problems: what is not as it should be.
     """
@@ -53,9 +55,9 @@ class Attribution:
     gaps: Float64Array
     account: Account
     short_kernels_ms: float
-    constant_alone: float
-    tables_alone: float
-    half_alone: float
+    constant_ms: float
+    tables_ms: float
+    half_ms: float
     calls: int
     marks: str
     costs: tuple[OperationCost, ...]
@@ -116,7 +118,7 @@ class Attribution:
 
 def get_device(lane: Lane) -> str:
     """The device of a lane: an accelerator by its plane, else the host's processor."""
-    return lane.plane.removeprefix(DEVICE) if lane.accelerator else "CPU"
+    return lane.plane.removeprefix(DEVICE) if lane.accelerator else PROCESSOR
 
 
 def read_attribution(path: Path, notes: Notes | None = None) -> Attribution:
@@ -152,7 +154,8 @@ def compute_attribution(
     mine = mine & (events.end > steps.begin[0]) & (events.begin < max(steps.end.max(), steps.begin.max() + 1))
     busy, every = {}, {}
     costs: list[OperationCost] = []
-    for device in np.unique(devices[mine]).tolist():
+    names = np.unique(devices[mine]).tolist() or [PROCESSOR]  # of one whose operations are all too short to be recorded
+    for device in names:
         here = mine & (devices == device)
         each = [_compute_busy(events, here & (phases == p), steps) for p in range(len(PHASES))]
         busy[device] = np.stack(each, axis=1)
@@ -163,17 +166,23 @@ def compute_attribution(
     host = np.array([not lane.accelerator for lane in events.lanes], bool)[events.lane]
     at_work = mine & ~ahead & ~(host & (phases == PHASES.index("input")))
     claims = Claims(events, steps, mine & ~ahead, phases)
+
+    def free(is_one: Callable[[Operation], bool]) -> float:
+        """ms a step that are free without the operations that are ones."""
+        ones = np.array([*map(is_one, operations.every), False])[operations.index]
+        ns = estimate_freed_time(events, mine & ~ahead & ones, mine & ~ahead & ~ones, notes.cores)
+        return ns / NS_PER_MS / len(steps)
+
     return Attribution(
         steps=(steps.end - steps.begin) / NS_PER_MS, call=steps.call, busy=busy, any=every, gaps=gaps,
         account=make_account(claims, steps, notes), short_kernels_ms=claims.short_kernels_ns / NS_PER_MS / len(steps),
-        constant_alone=_sum_time_alone(events, operations, mine & ~ahead, lambda o: rules.is_constant(o.scopes), steps),
-        tables_alone=_sum_time_alone(events, operations, mine & ~ahead, lambda o: rules.find_tables(o.scopes), steps),
-        half_alone=_sum_time_alone(
-            events, operations, mine & ~ahead, lambda o: rules.find_half(o.scopes) is not None, steps
-        ),
+        constant_ms=free(lambda one: rules.is_constant(one.scopes)),
+        tables_ms=free(lambda one: bool(rules.find_tables(one.scopes))),
+        half_ms=free(lambda one: rules.find_half(one.scopes) is not None),
         calls=len(steps.call_begin), marks=steps.marks,
         costs=tuple(sorted(costs, key=lambda c: -c.ms)),
-        launches=compute_launches(events, operations, devices, mine & ~ahead, len(steps)),
+        launches=dict.fromkeys(names, NO_LAUNCHES)
+        | compute_launches(events, operations, devices, mine & ~ahead, len(steps)),
         transfers=sum_transfers(events, devices, mine, len(steps)),
         device_use=measure_device_use(events, devices, at_work, *_find_period(steps)),
         device_waits=measure_device_waits(events, operations, devices, phases, at_work, steps, notes.cores, rules),
@@ -259,15 +268,6 @@ def _compute_busy(events: Events, which: BoolMask, steps: Steps) -> Float64Array
     covered = merge_events(events, which)
     cuts = np.stack([steps.begin, steps.end], axis=1).reshape(-1)  # steps do not overlap
     return covered.sum_lengths(cuts)[::2] / NS_PER_MS
-
-
-def _sum_time_alone(
-    events: Events, operations: Operations, mine: BoolMask, is_one: Callable[[Operation], object], steps: Steps
-) -> float:
-    """ms a step in which of the operations `mine` some run that are ones, and no others."""
-    ones = np.array([*(bool(is_one(operation)) for operation in operations.every), False])[operations.index]
-    alone = merge_events(events, mine & ones).subtract(merge_events(events, mine & ~ones))
-    return alone.length / NS_PER_MS / len(steps)
 
 
 def _list_problems(steps: Steps, notes: Notes, lost: Sequence[str]) -> Iterator[str]:

@@ -34,8 +34,9 @@ from tfperf.trace.live_graphs import list_graphs
 from tfperf.trace.methods import MethodMarks
 from tfperf.trace.noted_work import count_threads, find_noted_work
 from tfperf.trace.notes import FunctionTrace, HalfOperation, NotedWork, Notes, ProgramKind, write_notes
-from tfperf.trace.operations import has_operations
+from tfperf.trace.operations import has_work
 from tfperf.trace.planes import read_space
+from tfperf.trace.python_functions import list_python_functions
 from tfperf.trace.rescue import Rescue
 from tfperf.trace.tables import find_table_work
 
@@ -187,7 +188,7 @@ class Capture:
             for folder in self._list_new_sessions():
                 shutil.rmtree(folder, ignore_errors=True)
             raise TraceError(f"{self.logdir}: the profile cannot be written: {error}") from None
-        if not any(map(has_operations, spaces)):
+        if not any(map(has_work, spaces)):
             raise TraceError(f"{self.logdir}: the profile holds no operation: {NOTHING_RAN}")
 
     def _list_new_sessions(self) -> list[Path]:
@@ -233,6 +234,9 @@ class Capture:
             traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(constant)),
             table_updates=tuple(_try_collect("tables", lambda: find_table_work(optimizers, graphs), missing)),
+            python_functions=tuple(
+                _try_collect("Python functions", lambda: list(list_python_functions(graphs)), missing)
+            ),
             half=tuple(HalfOperation(**one) for one in half),
             cores=count_cores(), cpu=read_cpu_model(), threads=count_threads(),
             work=tuple(NotedWork(**one) for one in work),

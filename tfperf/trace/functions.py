@@ -16,6 +16,7 @@ from tfperf.trace.live_graphs import CALL, PASSED_ON, READ, find_outermost, link
 from tfperf.trace.notes import FIRST_CALL, KERAS_OPTIMIZERS, MADE_ANEW
 
 MOST_NAMES = 20  # of functions that one holds
+MATRIX = 2  # dimensions
 Samples = Mapping[int, bytes]  # the first row of a variable, by its resource (id)
 
 
@@ -114,24 +115,28 @@ def _shorten(value: Any) -> str:
 
 
 def sample_untrained() -> Samples:
-    """The first row of each of Keras' weights that are not to be trained, where it can be read."""
+    """The first row of each variable that is not to be trained, where it can be read.
+
+    Of Keras' weights, and of matrices among others: numbers are mostly what Python assigns.
+    """
+    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
+
     keras = sys.modules.get("keras")
-    kinds = () if keras is None else (keras.Variable,)
-    found = {}
+    kinds = (BaseResourceVariable,) if keras is None else (BaseResourceVariable, keras.Variable)
+    found: dict[int, bytes] = {}
     for one in (one for one in gc.get_objects() if issubclass(type(one), kinds)):
         with suppress(Exception):  # not built, of several devices, without rows, or of a type that a device cannot take
-            if not one.trainable:
-                value = one.value
+            value = one if isinstance(one, BaseResourceVariable) else one.value
+            if not one.trainable and (one is not value or value.shape.rank >= MATRIX):
                 row = value.sparse_read([0]) if value.shape.rank else value.read_value()
                 found[id(value.handle)] = row.numpy().tobytes()
     return found
 
 
 def find_frozen(graphs: Iterable[Any], before: Samples | None = None) -> set[int]:
-    """Resources (ids) of Keras' weights that are not to be trained, and that no operation in any of the graphs changes.
+    """Resources (ids) of variables that are not to be trained, and that no operation in any of the graphs changes.
 
-    before: samples of an earlier moment: what Python has assigned since then is not among them. Other variables that
-    are not trained are those that Python assigns, as a rule.
+    before: samples of an earlier moment: what Python has assigned since then is not among them.
     """
     now, every, changed = sample_untrained(), list(graphs), set[int]()
     earlier, captures = now if before is None else before, link_captures(every)

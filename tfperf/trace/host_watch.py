@@ -93,7 +93,7 @@ class HostWatch:
         before = self._places
         self._places = {thread: (id(frame), frame.f_lasti) for thread, frame in others.items()}
         own = any(
-            _find_kind(frame.f_code.co_filename) == "own" and self._has_run(thread) for thread, frame in others.items()
+            find_kind(frame.f_code.co_filename) == "own" and self._has_run(thread) for thread, frame in others.items()
         )
         self._busy += own or any(before.get(thread, place) != place for thread, place in self._places.items())
         if self._busy > ALONE * self.samples:
@@ -137,12 +137,12 @@ def describe_frame(frame: FrameType) -> str:
     True
     """
     one: FrameType | None = frame
-    while one is not None and _find_kind(one.f_code.co_filename) == "library":
+    while one is not None and find_kind(one.f_code.co_filename) == "library":
         one = one.f_back
     one = one or _find_installed(frame)
     chosen = frame if one is None else one
-    line = f"{_shorten(chosen.f_code.co_filename)}:{chosen.f_lineno} in {chosen.f_code.co_name}"
-    if one is None or _find_kind(one.f_code.co_filename) == "loop":
+    line = f"{shorten_path(chosen.f_code.co_filename)}:{chosen.f_lineno} in {chosen.f_code.co_name}"
+    if one is None or find_kind(one.f_code.co_filename) == "loop":
         return f"{line}{OF_LIBRARY}"
     return f"{line}{_describe_library(frame, one)}"
 
@@ -177,7 +177,7 @@ def _describe_library(frame: FrameType, own: FrameType) -> str:
 
 
 @cache
-def _find_kind(file: str) -> Literal["own", "loop", "library"]:
+def find_kind(file: str) -> Literal["own", "loop", "library"]:
     """Whose a file is: the program's, of a library's training loop, or of any other of a library."""
     path = str(Path(file).resolve())
     if path.replace("\\", "/").endswith(LOOP) or path.startswith(LIBRARIES[-1]):
@@ -186,7 +186,7 @@ def _find_kind(file: str) -> Literal["own", "loop", "library"]:
 
 
 @cache
-def _shorten(file: str) -> str:
+def shorten_path(file: str) -> str:
     """A file of a library by its path in the library, one below the current folder by its path from there."""
     path = Path(file)
     for root in (*map(Path, LIBRARIES[1:3]), Path(LIBRARIES[3]).parent, Path.cwd(), Path(LIBRARIES[0])):

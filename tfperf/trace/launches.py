@@ -30,6 +30,9 @@ class Launches:
     starts: float = 0.0
 
 
+NO_LAUNCHES = Launches(0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Transfer:
     """Copies of one device in one direction (H2D, D2H: host, device; D2D; P2P: between devices), per step."""

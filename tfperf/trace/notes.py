@@ -84,6 +84,9 @@ class Notes:
     traces: tuple[FunctionTrace, ...] = ()
     constant: tuple[str, ...] = ()  # operations that depend on constants, and on weights that no step changes
     table_updates: tuple[tuple[str, str], ...] = ()  # operations on all rows of a table: name, which table
+    python_functions: tuple[
+        tuple[str, str], ...
+    ] = ()  # operations that call such: name, where what they call is written
     half: tuple[HalfOperation, ...] = ()
     cores: Number | None = None  # that the program may use
     cpu: str = ""  # its maker's name of it

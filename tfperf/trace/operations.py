@@ -17,7 +17,7 @@ import numpy as np
 from tfperf.arrays import BoolMask, Indices
 from tfperf.trace.hlo_names import METADATA_PLANE, ComputationOrigins, decode_computations, read_modules
 from tfperf.trace.hlo_work import count_module
-from tfperf.trace.planes import DEVICE, MODULE, Events
+from tfperf.trace.planes import CALL, DEVICE, MODULE, Events
 from tfperf.trace.work import OperationWork
 
 GRAPH = re.compile(r"(?P<name>[^:\s#]+):(?P<kind>_?[A-Z]\w*)")
@@ -107,11 +107,13 @@ def find_ambiguous(known: Instructions) -> frozenset[str]:
     )
 
 
-def has_operations(space: Any) -> bool:
-    """Whether a profile holds any operation, by the names of its events."""
+def has_work(space: Any) -> bool:
+    """Whether a profile holds any operation, by the names of its events, or calls of functions, whose operations may be
+    too short to be recorded."""
     known = list_instructions([space])
     return any(
-        (plane.name.startswith(DEVICE) and any(line.events for line in plane.lines))
+        any(m.name == CALL for m in plane.stat_metadata.values())
+        or (plane.name.startswith(DEVICE) and any(line.events for line in plane.lines))
         or any(m.name in known or parse_operation(m.name) for m in plane.event_metadata.values())
         for plane in space.planes
         if plane.name != METADATA_PLANE

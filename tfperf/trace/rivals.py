@@ -14,6 +14,7 @@ from tfperf.trace.steps import Steps
 HOST: tuple[Cause, ...] = ("between", "dispatch")  # what the training's thread does itself in calls
 WAITS = 0.1  # share of the time that steps wait for input from which on buffers are empty, and its threads never rest
 SHORTEST, HELD = 10, 0.25  # per cent of calls that nothing holds up; share of their time that is more than scatter
+RESTLESS = 0.7  # share of the time that its threads are at work from which on they hardly rest either
 FEWEST = 7  # calls from which one can tell
 OWN: tuple[Cause, ...] = (*HOST, "python", "eager")  # what the training's thread does itself
 OWN_THREADS = 2  # it, and one that it hands operations to
@@ -31,16 +32,18 @@ def charge_rivals(
 ) -> list[Charge]:
     """Charges of `count` steps: what threads that prepare the data slow them by counts as input.
 
-    What they take of the processors only where steps wait for it.
+    What they take of the processors only where steps wait for it, or its threads hardly rest.
     """
     sums: dict[Cause, float] = {}
     for one in charges:
         sums[one.cause] = sums.get(one.cause, 0.0) + one.ms
     less = _compute_held(moments, claims, steps, count)
-    if sums.get("input", 0.0) + sum(less.values()) >= WAITS * sum(sums.values()):
+    waits = sums.get("input", 0.0) + sum(less.values()) >= WAITS * sum(sums.values())
+    busy = 1.0 if waits else _compute_busy_share(claims, moments)
+    if busy >= RESTLESS:
         for cause, share in _compute_shares(claims, notes).items():
             held = less.get(cause, 0.0)
-            less[cause] = held + share * max(sums.get(cause, 0.0) - held, 0.0)
+            less[cause] = held + busy * share * max(sums.get(cause, 0.0) - held, 0.0)
     return move_time(charges, less, {"input": 1.0})
 
 
@@ -64,6 +67,12 @@ def _compute_held(
         return {}
     shares = {cause: float((longer * ns / np.maximum(every, 1)).sum()) for cause, ns in beside.items()}
     return {cause: ns / NS_PER_MS / count for cause, ns in shares.items()}
+
+
+def _compute_busy_share(claims: Claims, moments: Mapping[Cause, Intervals]) -> float:
+    """Share of the time in which threads of the dataset are at work."""
+    every = sum(times.length for times in moments.values())
+    return sum(times.intersect(claims.busy_ahead).length for times in moments.values()) / max(every, 1)
 
 
 def _compute_shares(claims: Claims, notes: Notes) -> dict[Cause, float]:

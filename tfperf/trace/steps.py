@@ -59,8 +59,9 @@ def find_steps(events: Events, kinds: EventKinds, loops: int, turns: int | None,
 
     loops: how many of them run side by side in a call; their turns with the same number are one step. turns: steps in a
     call; None: a call is split into the turns of its training loop, where it has one. late: a program may go on before
-    its accelerators are done; what they begin before the next call then belongs to the call.
-    Raises: TraceError where nothing tells calls apart, or no operation lies in one.
+    its accelerators are done; what they begin before the next call then belongs to the call. On a processor a call of
+    functions whose operations are all too short to be recorded is a step as a whole.
+    Raises: TraceError where nothing tells calls apart, or no operation and no call of a function lies in one.
     """
     calls, marks = _find_calls(events)
     begins, ends = events.begin[calls], events.end[calls]
@@ -68,11 +69,17 @@ def find_steps(events: Events, kinds: EventKinds, loops: int, turns: int | None,
     mine = np.flatnonzero(kinds.kind >= 0)
     mine = mine[np.argsort(events.begin[mine], kind="stable")]
     device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
+    hidden = _find_called(events, begins, ends) & (not device.any())
     starts, stops, owners = [], [], []
     for call, (begin, end, last) in enumerate(zip(begins, ends, until, strict=True)):
         inside = mine[slice(*np.searchsorted(events.begin[mine], (begin, last)))]
         inside = inside[device[inside] | (events.begin[inside] < end)]
+        if not len(inside) and not hidden[call]:
+            continue
         if not len(inside):
+            starts.append(np.array([begin]))
+            stops.append(np.array([end]))
+            owners.append(np.array([call]))
             continue
         found, stop = _find_turns(events, kinds, inside, loops, turns)
         starts.append(found)
@@ -103,6 +110,13 @@ def _find_calls(events: Events) -> tuple[Int64Array, str]:
         inner = np.append(False, events.begin[rows][1:] < np.maximum.accumulate(events.end[rows])[:-1])
         return rows[~inner], said.format(events.names[calls[1, longest]])
     raise TraceError(f"nothing tells where a step begins: no event has {MARK}, and no compiled function runs")
+
+
+def _find_called(events: Events, begins: Times, ends: Times) -> BoolMask:
+    """In which calls, from begin to end, a compiled function is called."""
+    times = np.sort(events.begin[events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]])
+    found: BoolMask = np.searchsorted(times, ends) > np.searchsorted(times, begins)
+    return found
 
 
 def _find_turns(

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """While no other operation runs; at most all that they take."""
+    """What would be free without them; at most all that they take."""
     constant = found.constant
     if constant:
         names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost in constant[:3]))
-        alone, every = (found.account.kept * ms for ms in (found.constant_alone, sum(cost.ms for cost in constant)))
+        free, every = (found.account.kept * ms for ms in (found.constant_ms, sum(cost.ms for cost in constant)))
         yield Cost(
             f"operations that depend on constants, or weights that no function changes ({names})",
-            alone,
-            alone,
-            max(alone, every),
+            free,
+            free,
+            max(free, every),
         )
 
 

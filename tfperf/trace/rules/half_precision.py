@@ -12,9 +12,9 @@ MOST = 3  # layers that are named
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """While nothing else runs; by how much float32 is faster at the operations, each run by itself."""
+    """Of what would be free without them, by how much float32 is faster at the operations, each run by itself."""
     rules = found.notes.rules
-    steps = (cost for cost in found.costs if cost.phase != "input")  # what a dataset does ahead is not of half_alone
+    steps = (cost for cost in found.costs if cost.phase != "input")  # what a dataset does ahead is not of half_ms
     mine = [(cost, share) for cost in steps if (share := rules.find_half(cost.scopes)) is not None]
     busy = sum(cost.busy_ms for cost, _ in mine)
     saved = sum(cost.busy_ms * (1 - share) for cost, share in mine)
@@ -24,10 +24,10 @@ def find(found: "Attribution") -> Iterator[Cost]:
     names = list(dict.fromkeys(cost.layer or cost.name for cost, _ in slower))
     told = ", ".join(names[:MOST]) + (" and others" if len(names) > MOST else "")
     kinds = " and ".join(dict.fromkeys(one.kind for one in found.notes.half))
-    alone = found.account.kept * found.half_alone
-    gain = alone * saved / busy
+    free = found.account.kept * found.half_ms
+    gain = free * saved / busy
     what = f"this processor is slower in {kinds} than in float32: with what they cast, operations of {told} take"
-    yield Cost(f"{what} {busy / (busy - saved):.2g} times as long", gain, gain, alone)
+    yield Cost(f"{what} {busy / (busy - saved):.2g} times as long", gain, gain, free)
 
 
 SINGLE = "compute in float32 on a processor, and keep half precision for accelerators"

@@ -1,12 +1,15 @@
 """Python functions that a compiled step calls."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from tfperf.trace.phases import list_tails
 from tfperf.trace.rules.rule import Cost, Rule
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
+
+MOST = 3  # functions that are named
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
@@ -16,8 +19,17 @@ def find(found: "Attribution") -> Iterator[Cost]:
         ms = sum(charge.ms for charge in charges)
         every = max(ms, sum(cost.ms for cost in found.costs if cost.phase == "callback"))
         gain = ms + (every - ms) / (found.notes.cores or 2)
-        names = ", ".join(dict.fromkeys(charge.name.rpartition(":")[0] or "unnamed" for charge in charges[:3]))
-        yield Cost(f"Python functions inside of the compiled step ({names})", gain, gain, every)
+        names = ", ".join(
+            dict.fromkeys(_describe(charge.name, dict(found.notes.python_functions)) for charge in charges[:MOST])
+        )
+        yield Cost(f"Python functions inside of the compiled step: {names}", gain, gain, every)
+
+
+def _describe(event: str, functions: Mapping[str, str]) -> str:
+    """An operation by its name, with the function that it calls where that is known."""
+    name = event.rpartition(":")[0]
+    known = next((functions[one] for one in list_tails(name) if one in functions), "")
+    return f"{known} ({name})" if known else name or "unnamed"
 
 
 OPERATIONS = "write them as TensorFlow operations, or do their work in the data pipeline"
