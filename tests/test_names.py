@@ -52,7 +52,8 @@ VERBS = frozenset((
 ))  # fmt: skip
 PREDICATES = {"is", "has", "can", "may", "needs", "uses", "are", "varies", "covers", "serves", "contains", "to", "on"}
 KNOWN = {
-    "main": "entry points", "call": "Keras", "test_step": "Keras", "get_config": "Keras", "lr_adjust": "Keras", "inner_loop": "Keras",
+    "main": "entry points", "call": "Keras", "test_step": "Keras", "get_config": "Keras", "lr_adjust": "Keras",
+    "inner_loop": "Keras",
     "_all_reduce_sum_gradients": "Keras", "_distributed_tf_update_step": "Keras", "isatty": "of files",
     "fileno": "of files", "teardown": "Dask", "phase": "public", "memory": "public", "largest_batch": "public",
     "input_report": "public", "ensemble": "public", "mean": "public", "std": "public", "quantiles": "public",

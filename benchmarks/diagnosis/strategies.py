@@ -67,7 +67,7 @@ def make_uneven_batches(planted: bool) -> OwnLoop:
     return repeat(step)
 
 
-@register_program("straggler", "later than the others", devices=2)
+@register_program("straggler", "later than the other", devices=2)
 def make_late_replica(planted: bool) -> OwnLoop:
     """The matrix of the second replica is prepared in each step, before it can begin; in the twin it is ready."""
     strategy = make_strategy()

@@ -28,7 +28,7 @@ def test_the_verdict_comes_in_five_lines_with_the_first_findings(tmp_path):
     record = read(tmp_path, python, [("dense/A:MatMul", 100 * i, 20) for i in range(4)])
     lines = describe_verdict(record)
     assert len(lines) == 5 and len(record["findings"]) == 4
-    assert lines[0] == "0.100 ms from step to step; operations run for 0.0200 of them (20%)"
+    assert lines[0] == "0.100 ms from step to step; operations of steps run for 0.0200 of them (20%)"
     assert lines[1].startswith("1. A.on_train_batch_end") and "gains 0.0160 ms a step (16%)" in lines[1]
     assert lines[4] == "4 findings; 0.0200 ms a step are unexplained"
 

@@ -124,7 +124,7 @@ def test_waiting_for_input_inside_steps_is_told(tmp_path):
     main = [("dense/A:MatMul", 0, 3000), ("dense/B:MatMul", 7000, 3000)]
     (one,) = find(tmp_path, python, main, "loop", lines={"tf_data_private_threadpool/1": stages})
     assert one.ms == pytest.approx(4) and one.gain_ms == pytest.approx(3.85)  # a batch that is ready is fetched, too
-    assert "prefetch" in one.change and "Prefetch::Map takes 3.1 ms" in one.what
+    assert "prefetch" in one.change and "Prefetch::Map of the pipeline takes 3.1 ms" in one.what
 
 
 def test_a_datasets_iterator_that_is_made_is_an_epochs_begin(tmp_path):

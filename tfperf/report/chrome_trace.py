@@ -22,6 +22,9 @@ def to_chrome_trace(timeline: Timeline, moments: Mapping[Cause, Intervals]) -> d
     groups = list(dict.fromkeys(row.group for row in timeline.host))
     processes = [*devices, "steps", "causes", *groups]
     events = [_make_name("process_name", number, 0, name) for number, name in enumerate(processes)]
+    events += [
+        _make_name("thread_name", len(devices) + number, 0, name) for number, name in enumerate(("steps", "causes"))
+    ]
     for number, (device, line) in enumerate(timeline.lanes):
         events.append(_make_name("thread_name", devices.index(device), number, line))
     for number, row in enumerate(timeline.host):

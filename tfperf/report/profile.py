@@ -34,6 +34,7 @@ from tfperf.trace.phases import PHASES
 from tfperf.trace.work import WorkRate
 
 Record = dict[str, Any]
+ROUNDING = 1e-9  # ms that sums may be off
 UNKNOWN = "nobody can tell, for one capture says nothing of chance (--repeat records several)"
 OPERATION_COLUMNS = (  # keys of an operation in report.json, columns of operations.csv
     "name", "kind", "device", "phase", "layer", "inferred", "constant", "ms_per_step", "per_step",
@@ -68,7 +69,8 @@ def make_profile_record(attribution: Attribution, measure: Measure | None = None
         devices[device] = {
             "phases": {phase: float(ms) for phase, ms in zip(PHASES, busy.mean(axis=0), strict=True)},
             "busy_ms": float(every.mean()), "idle_ms": float((steps - every).mean()),
-            "overlap_ms": max(0.0, float((busy.sum(axis=1) - every).mean())), **vars(attribution.launches[device]),
+            "overlap_ms": _drop_rounding(float((busy.sum(axis=1) - every).mean())),
+            **vars(attribution.launches[device]),
         }  # fmt: skip
         phases += [
             {"device": device, "phase": phase, "ms_per_step": float(ms)}
@@ -98,6 +100,10 @@ def make_profile_record(attribution: Attribution, measure: Measure | None = None
         "ledger": [vars(entry) for entry in attribution.ledger], "problems": list(attribution.problems),
         "findings": [asdict(finding) for finding in list_findings(attribution)],
     }  # fmt: skip
+
+
+def _drop_rounding(ms: float) -> float:
+    return ms if ms > ROUNDING else 0.0
 
 
 def make_account_record(account: Account) -> Record:

@@ -18,6 +18,7 @@ WORDS: Mapping[Cause, str] = {
     "eager": "Python starts operations", "python": "Python code", "unexplained": "unexplained",
 }  # fmt: skip
 ENOUGH = 0.8  # share of the time near a ceiling from which on there is little to gain
+LOOKED_AT: tuple[Cause, ...] = ("python", "eager", "eager_work")  # whose times are looks at the thread
 MOST_FINDINGS, SMALL = 3, 0.005  # in the verdict; share below which a row is left out
 Record = Mapping[str, Any]
 
@@ -26,7 +27,7 @@ def describe_verdict(record: Record) -> list[str]:
     """At most five lines: the time, the first findings, and what nobody can explain."""
     period = record["account"]["period_ms"]
     work = sum(one["ms"] for one in record["account"]["charges"] if one["cause"] in ("work", "eager_work"))
-    first = f"{format_digits(period)} ms from step to step; operations run for {format_digits(work)} of them"
+    first = f"{format_digits(period)} ms from step to step; operations of steps run for {format_digits(work)} of them"
     lines = [f"{first} ({_format_share(work, period)})"]
     findings = record["findings"]
     for number, one in enumerate(findings[:MOST_FINDINGS], 1):
@@ -62,7 +63,7 @@ def list_account_rows(record: Record) -> list[tuple[str, str, str, str, str]]:
     return [
         (
             WORDS[one["cause"]], one["name"], format_digits(one["ms"]), _format_share(one["ms"], period),
-            f"{one['times']:.3g}" if one["times"] else "",
+            f"{one['times']:.3g}" if one["times"] and one["cause"] not in LOOKED_AT else "",
         )
         for one in rows
         if one["ms"] > SMALL * period
@@ -83,7 +84,7 @@ def describe_account(record: Record) -> list[str]:
         if left := account["overhead_left_ms"]:
             out.append(f"{format_digits(left)} ms of that are more than events explain, and come off everywhere")
     if account["expected_epochs"] is not None and account["epochs"]:
-        seen, expected = account["epochs"], format_digits(account["expected_epochs"])
+        seen, expected = account["epochs"], f"{account['expected_epochs']:.3g}"
         end = "epoch ends" if seen == 1 else "epochs end"
         out.append(f"{seen} {end} in what is recorded; a long training has {expected} in as many steps")
     slows: dict[Cause, float] = {}

@@ -119,7 +119,8 @@ def _refuse_machine(notes: Notes) -> str:
     here = read_cpu_model(), count_cores()
     if here == (notes.cpu, notes.cores):
         return ""
-    return f"recorded on {notes.cpu} with {notes.cores} cores, and this is {here[0]} with {here[1]}"
+    cores = "1 core" if notes.cores == 1 else f"{notes.cores} cores"
+    return f"recorded on {notes.cpu} with {cores}, and this is {here[0]} with {here[1]}"
 
 
 def make_rate_record(rate: WorkRate) -> dict[str, Any]:

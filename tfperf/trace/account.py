@@ -55,6 +55,13 @@ class Account:
         """ms a step of these causes together."""
         return sum(charge.ms for charge in self.charges if charge.cause in causes)
 
+    @property
+    def work_kept(self) -> float:
+        """Share of the operations' time, as it was recorded, that is left without what recording adds."""
+        causes: tuple[Cause, ...] = ("work", "eager_work")
+        ns = sum(self.moments[cause].length for cause in causes if cause in self.moments)
+        return self.sum(*causes) * 1e6 * max(self.steps, 1) / ns if ns else self.kept
+
     def list(self, cause: Cause) -> list[Charge]:
         """The charges of a cause, the largest first."""
         return sorted((one for one in self.charges if one.cause == cause), key=lambda one: -one.ms)
@@ -114,7 +121,9 @@ def _take_off(charges: Sequence[Charge], overhead: float) -> tuple[list[Charge],
         low, high = (low, middle) if np.minimum(middle * events, MOST * ms).sum() > overhead else (middle, high)
     off = np.minimum(high * events, MOST * ms)
     left = max(overhead - float(off.sum()), 0.0)
-    return [replace(one, ms=one.ms - less) for one, less in zip(charges, off.tolist(), strict=True)], left
+    kept = 1.0 - off / np.maximum(ms, 1e-12)
+    pairs = zip(charges, kept.tolist(), strict=True)
+    return [replace(one, ms=one.ms * share, slows_ms=one.slows_ms * share) for one, share in pairs], left
 
 
 def _share_out(charges: Iterable[Charge], epochs: int, expected: float | None) -> list[Charge]:

@@ -89,8 +89,11 @@ class Attribution:
 
     @property
     def mean_ms(self) -> float:
-        """Time from step to step, all of it shared out: what parts of it are shares of."""
-        return float((self.steps.sum() + self.gaps.sum()) / len(self.steps))
+        """Time from step to step, all of it shared out: what parts of it are shares of. As `periods` of calls."""
+        if not len(self.gaps):
+            return float(self.steps.mean())
+        followed = self.steps[self.call != self.call[-1]]
+        return float((followed.sum() + self.gaps.sum()) / len(followed))
 
     def compute_share(self, unknown: bool) -> float:
         """Share of the operations' time in steps that no rule covers (`unknown`), or whose phase is inferred."""

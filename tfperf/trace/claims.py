@@ -13,8 +13,10 @@ from tfperf.trace.host_events import (
     COMPILER,
     INPUT_WAIT,
     SET_UP,
+    drop_overlapping,
     find_compilations,
     find_endings,
+    find_freed_after,
     find_made,
     find_rows,
     find_traces,
@@ -81,10 +83,11 @@ class Claims:
         self.work = merge_events(events, self.rows)
         waits = np.union1d(find_rows(events, INPUT_WAIT), np.flatnonzero(fetching & ~self._match(SET_UP)))
         callbacks, validation = self._merge_ranges("callback"), self._find_ranges("validation")
+        ended = find_freed_after(events, steps.lane, events.end[validation])
         self.known: dict[Cause, Intervals] = {
             "garbage": self._find_garbage(), "compilation": self._find_compilations(waits),
             "callback": callbacks.subtract(self._find_inner(validation, callbacks)),
-            "validation": self._merge_ranges("validation"),
+            "validation": merge_events(events, np.append(validation, ended)),
             "work": self.work, "eager_work": self.eager_work, "method": self._find_methods(),
             "py_function": merge_events(events, self.python),
             "conversion": self._find_conversions(),
@@ -114,7 +117,8 @@ class Claims:
                 mine = left.intersect(every) if len(left) else NOTHING
                 if len(mine):
                     left = left.subtract(mine)
-                    yield cause, name, mine.length, min(len(mine), len(every))  # others may have parts of each
+                    often = mine.count_long() if cause == "callback" else len(mine)
+                    yield cause, name, mine.length, min(often, len(every))  # others may have parts of each
             if len(left):
                 yield cause, "", left.length, len(left)
 
@@ -239,7 +243,8 @@ class Claims:
         Where the executor runs, operations do, some too short to be recorded.
         """
         begin, end = self.call_begin, self.call_end
-        working = self.work.add(merge_events(self.events, self._match(EXECUTOR) & self.waited))
+        executor = np.flatnonzero(self._match(EXECUTOR) & self.waited)
+        working = self.work.add(merge_events(self.events, drop_overlapping(self.events, executor, begin)))
         if not len(working):
             return self.calls
         first = np.searchsorted(working.end, begin, "right")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfperf.arrays import BoolMask, Indices, Int64Array
+from tfperf.arrays import BoolMask, Indices, Int64Array, Times
 from tfperf.scopes import PREFIX
 from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.phases import PHASES
@@ -20,6 +20,7 @@ INPUT_WAIT = re.compile(
 SET_UP = re.compile(r"EagerLocalExecute: (MakeIterator|AnonymousIterator\w*|\w*Dataset(V\d)?)")
 MADE, FREED = re.compile(r"EagerLocalExecute: MakeIterator"), re.compile("TFE_DeleteTensorHandle")
 ENDING_NS, FEW_CALLS = 100_000, 2  # what an iterator takes at least to be ended; calls that one is asked for
+SOON_NS = 2_000_000  # from the end of what used an iterator to its own
 DATASETS, ASKED = "tf_data_", "tf_data_iterator_get_next"  # threads of datasets; of these, those that a step waits for
 
 
@@ -31,8 +32,9 @@ def is_dataset_thread(line: str) -> bool:
 def find_made(events: Events, lane: int) -> Int64Array:
     """Rows in which a thread makes an iterator of a dataset, in order of time."""
     rows = find_rows(events, MADE)
-    mine: Int64Array = rows[events.lane[rows] == lane]
-    return mine[np.argsort(events.begin[mine], kind="stable")]
+    rows = rows[events.lane[rows] == lane]
+    found: Int64Array = rows[np.argsort(events.begin[rows], kind="stable")]
+    return found
 
 
 def find_endings(events: Events, lane: int) -> Intervals:
@@ -47,6 +49,23 @@ def find_endings(events: Events, lane: int) -> Intervals:
     order = np.lexsort((events.begin[freed] - events.end[freed], which))
     first = np.unique(which[order], return_index=True)[1]
     return merge_events(events, freed[order][first])
+
+
+def find_freed_after(events: Events, lane: int, times: Times) -> Int64Array:
+    """Rows in which a thread frees what had an iterator of a dataset, soon after one of some times."""
+    rows = find_rows(events, FREED)
+    rows = rows[(events.lane[rows] == lane) & (events.end[rows] - events.begin[rows] >= ENDING_NS)]
+    before = np.append(np.iinfo(np.int64).min // 2, np.sort(times))
+    last = before[np.searchsorted(before, events.begin[rows], "right") - 1]
+    soon: BoolMask = events.begin[rows] - last <= SOON_NS
+    return rows[soon]
+
+
+def drop_overlapping(events: Events, rows: Int64Array, begins: Times) -> Int64Array:
+    """Rows without those of events over which a call begins: what still ends a call says nothing of the next."""
+    later = np.append(np.sort(begins), np.iinfo(np.int64).max)
+    alone: BoolMask = events.end[rows] <= later[np.searchsorted(later[:-1], events.begin[rows], "right")]
+    return rows[alone]
 
 
 def find_traces(events: Events) -> Int64Array:

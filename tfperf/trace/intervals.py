@@ -99,6 +99,15 @@ class Intervals:
         lengths: Times = np.diff(upto[index] - np.where(index > 0, np.maximum(ends[index] - cuts, 0), 0))
         return lengths
 
+    def count_long(self) -> int:
+        """How many of them are at least a tenth as long as they are on average.
+
+        >>> merge_intervals(np.array([0, 5, 9]), np.array([1, 6, 99])).count_long()
+        1
+        """
+        lengths = self.end - self.begin
+        return int((10 * lengths >= lengths.mean()).sum()) if len(self) else 0
+
     def contains(self, times: Times) -> BoolMask:
         """Which times lie in one of them."""
         index = np.searchsorted(self.begin, times, "right") - 1

@@ -12,7 +12,7 @@ from tfperf.arrays import Int64Array
 from tfperf.trace.host_events import find_compilations, find_traces
 from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.notes import FunctionTrace
-from tfperf.trace.planes import Events
+from tfperf.trace.planes import CALL, Events
 
 CLUSTER = re.compile(r"(?:a_|cluster_)?_*inference_(?P<name>.+?)_\d+(?:__Xla.*)?")
 BUILDING = "tf.function-graph_building"
@@ -60,10 +60,16 @@ def _sum_build_seconds(events: Events, row: int) -> float:
 
 def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
     """Programs in the order in which they were compiled; the cause is that of the trace that each comes from."""
-    by_module = dict(name_compilations(events))
+    calls = np.sort(events.begin[events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]])
+    each = [
+        (module, rows[which == number])
+        for module, rows in name_compilations(events)
+        for which in [np.searchsorted(calls, events.begin[rows], "right")]  # the call that each is in, or after
+        for number in np.unique(which).tolist()
+    ]
     causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
     out = []
-    for module, rows in sorted(by_module.items(), key=lambda item: int(events.begin[item[1]].min())):
+    for module, rows in sorted(each, key=lambda item: int(events.begin[item[1]].min())):
         function = get_function(module)
         length = merge_intervals(events.begin[rows], events.end[rows]).length
         left = causes.get(function)

@@ -41,9 +41,14 @@ def charge_rivals(
     waits = sums.get("input", 0.0) + sum(less.values()) >= WAITS * sum(sums.values())
     busy = 1.0 if waits else _compute_busy_share(claims, moments)
     if busy >= RESTLESS:
-        for cause, share in _compute_shares(claims, notes).items():
-            held = less.get(cause, 0.0)
-            less[cause] = held + busy * share * max(sums.get(cause, 0.0) - held, 0.0)
+        shared = {
+            cause: busy * share * max(sums.get(cause, 0.0) - less.get(cause, 0.0), 0.0)
+            for cause, share in _compute_shares(claims, notes).items()
+        }
+        # they take no more of the processors than they work
+        most = _compute_busy_share(claims, moments) * count_busy_threads(claims.events) * sum(sums.values())
+        part = min(1.0, most / max(sum(shared.values()), 1e-9))
+        less = {cause: less.get(cause, 0.0) + part * shared.get(cause, 0.0) for cause in {*less, *shared}}
     return move_time(charges, less, {"input": 1.0})
 
 

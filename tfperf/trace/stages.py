@@ -13,6 +13,7 @@ from tfperf.trace.operations import GRAPH
 from tfperf.trace.planes import Events
 
 STAGE = "Iterator::"
+STRATEGY = "Prefetch::Generator"  # in which a strategy asks for its devices' batches; a program's is in a FlatMap
 FUNCTION = "ExecutorState::Process"  # on a dataset's threads: a function that a stage calls
 NUMBER = re.compile(r"\[\d+\]")
 # stages whose functions run in threads that do not name them
@@ -118,7 +119,7 @@ def _list_working(events: Events, rows: Int64Array) -> Iterator[tuple[str, Times
     for number, begin, end in _list_own_times(events, rows):
         times.setdefault(events.names[number].partition("#")[0], []).append((begin, end))
     for name, mine in times.items():
-        if name.rpartition("::")[2].partition("[")[0] not in AHEAD:
+        if name.rpartition("::")[2].partition("[")[0] not in AHEAD and not name.endswith(STRATEGY):
             begins, ends = np.array(mine, np.int64).T
             yield name, begins, ends
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tfperf.trace.charges import EPOCH_HOOKS
 from tfperf.trace.rules.rule import Cost, Rule
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 SAVING = ("ModelCheckpoint", "BackupAndRestore", "SwapEMAWeights")
+SELDOM = "let it do less, or do it every few epochs"
 SAVE_LESS = "save less often (save_freq), weights alone (save_weights_only=True), or to a faster disk"
 
 
@@ -23,7 +25,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
         ms = sum(one for _, one, _ in hooks)
         each = f"{hooks[0][1] / times:.3g} ms each, " if times else ""
         often = f"every {1 / times:.3g} steps" if 0 < times < 0.9 else "each step" if times else "now and then"
-        change = SAVE_LESS if name in SAVING else None
+        change = SAVE_LESS if name in SAVING else SELDOM if hook in EPOCH_HOOKS else None
         yield Cost(f"{name}.{hook}, {each}{often}" if hook else name, ms, ms, change=change)
 
 

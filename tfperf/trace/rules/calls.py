@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 LONGER = 16  # times as many steps a call as now
+FEWEST = 4  # times as many, where an epoch has such a divisor
 OFTEN = 4  # calls a step of a function from which on these are what there are too many of
+# Keras' loop of several steps fails under a strategy
+LARGER = "give each device a larger batch, and the optimizer a learning rate for that: a call does more then"
 MOST = 20  # operations in each of them, from which on it is these that take time between them
 WHOLE = (
     "take the whole step in one tf.function, which calls the others; where Python has to run between them, give each "
@@ -34,7 +37,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
         yield _make_repeated_cost(found, ms + sum(one.ms for one in repeated))
         return
     epoch = _count_calls_of_epoch(found)
-    longer = min(LONGER, epoch or LONGER)
+    longer = _choose_longer(epoch)
     if longer <= 1:
         return
     steps = found.account.steps / max(found.calls - 1, 1)
@@ -42,8 +45,30 @@ def find(found: "Attribution") -> Iterator[Cost]:
     ms *= min(steps / (found.notes.usual_turns or steps), 1.0)  # calls are shorter while they are recorded
     yield Cost(
         f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / longer),
-        None if epoch is None else ms * (1 - 1 / epoch),
+        None if epoch is None else ms * (1 - 1 / epoch), _choose_change(found, round(longer * steps), epoch),
     )  # fmt: skip
+
+
+def _choose_longer(epoch: float | None) -> float:
+    """How many times as long calls are to be: LONGER, in an epoch of so many calls the largest divisor up to that.
+
+    Keras trains on after an epoch that is no multiple of the steps of a call.
+    """
+    if epoch is None or epoch != round(epoch):
+        return min(LONGER, epoch or LONGER)
+    divisors = [number for number in range(1, round(epoch) + 1) if epoch % number == 0]
+    short = max(number for number in divisors if number <= LONGER)
+    return short if short >= FEWEST or short == divisors[-1] else min(number for number in divisors if number > LONGER)
+
+
+def _choose_change(found: "Attribution", steps: int, epoch: float | None) -> str | None:
+    """For Keras: with how many steps a call; None: the rule's."""
+    if found.program != "keras":
+        return None
+    if found.device_waits:
+        return LARGER
+    whole = "" if epoch is None else ", a divisor of an epoch's steps: others change how many steps are trained"
+    return f"set steps_per_execution={steps} of compile(){whole}"
 
 
 def _make_repeated_cost(found: "Attribution", ms: float) -> Cost:
@@ -75,7 +100,7 @@ RULE = Rule(
     "calls", "Calls cost more than their steps", find,
     {
         "engine": "raise train.steps_per_call", "card": "raise train.steps_per_call where epochs are longer",
-        "keras": f"set steps_per_execution={LONGER} of compile(), or raise it",
+        "keras": f"set steps_per_execution={LONGER} of compile(), or another divisor of the steps of an epoch",
         "loop": "take several steps in one tf.function, in a loop over tf.range",
         "jax": "take several steps in one call, by jax.lax.scan",
     },

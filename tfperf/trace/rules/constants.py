@@ -14,7 +14,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     constant = found.constant
     if constant:
         names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost in constant[:3]))
-        free, every = (found.account.kept * ms for ms in (found.constant_ms, sum(cost.ms for cost in constant)))
+        free, every = (found.account.work_kept * ms for ms in (found.constant_ms, sum(cost.ms for cost in constant)))
         yield Cost(
             f"operations that depend on constants, or weights that no function changes ({names})",
             free,

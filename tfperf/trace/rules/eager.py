@@ -1,6 +1,8 @@
 """Steps whose operations are started one by one from Python."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tfperf.trace.rules.lines import sum_functions
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
 FEWEST = 15  # eager operations a step from which it is no compiled step with some of them around
 MOST = 2  # functions that are told
+ASSIGNS = re.compile(r"Assign\w*VariableOp|ResourceApply|ResourceScatter")
 CALL, EACH = 6.0, 0.08  # what a compiled call takes, and each of its operations, beside what one takes eagerly
 
 
@@ -22,7 +25,8 @@ def count_eager(found: "Attribution") -> float:
 def is_eager(found: "Attribution") -> bool:
     """Whether Python starts many operations a step, most of the work, and no compiled function computes gradients."""
     compiled = [cost for cost in found.costs if not cost.eager and cost.phase != "input"]
-    if count_eager(found) < FEWEST or any(cost.phase in ("backward", "update") for cost in compiled):
+    trains = any(cost.phase in ("backward", "update") or ASSIGNS.match(cost.kind) for cost in compiled)
+    if count_eager(found) < FEWEST or trains:
         return False
     return sum(cost.ms for cost in compiled) <= sum(cost.ms for cost in found.costs if cost.eager)
 
@@ -34,7 +38,8 @@ def find(found: "Attribution") -> Iterator[Cost]:
     if is_eager(found):
         others = sum(one.python_ms for one in sum_functions(found.account) if one.alone)
         ms = found.account.sum("eager", "python", "dispatch") + kernels - others
-        yield _make_cost(f"eager execution: Python starts {count:.0f} operations a step one by one", ms, count)
+        what = f"eager execution: Python starts {count:.0f} operations a step one by one"
+        yield replace(_make_cost(what, ms, count), bound_ms=ms + work - kernels)
     elif count >= FEWEST:
         mine = sorted((one for one in sum_functions(found.account) if one.starts), key=lambda one: -one.eager_ms)
         if mine:

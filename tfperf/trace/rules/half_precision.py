@@ -24,7 +24,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     names = list(dict.fromkeys(cost.layer or cost.name for cost, _ in slower))
     told = ", ".join(names[:MOST]) + (" and others" if len(names) > MOST else "")
     kinds = " and ".join(dict.fromkeys(one.kind for one in found.notes.half))
-    free = found.account.kept * found.half_ms
+    free = found.account.work_kept * found.half_ms
     gain = free * saved / busy
     what = f"this processor is slower in {kinds} than in float32: with what they cast, operations of {told} take"
     yield Cost(f"{what} {busy / (busy - saved):.2g} times as long", gain, gain, free)

@@ -16,7 +16,8 @@ def find(found: "Attribution") -> Iterator[Cost]:
     eager, few = is_eager(found), count_eager(found) < FEWEST
     for one in sum_functions(found.account):
         if one.alone if eager else few or not one.starts:
-            what = f"Python code at {one.line}, in {one.function}, runs while devices wait"
+            starts = "" if one.alone else ", with the operations that it starts,"
+            what = f"Python code at {one.line}, in {one.function}{starts or ','} runs between the operations of steps"
             yield Cost(what, one.python_ms + one.eager_ms, one.python_ms + one.eager_ms)
 
 

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tfperf.trace.ledger import Entry, get_function
+from tfperf.trace.ledger import NOT_SAID, Entry, get_function
 from tfperf.trace.notes import FIRST_CALL
 from tfperf.trace.rules.rule import Cost, Rule, format_times
 
@@ -31,8 +31,9 @@ def find(found: "Attribution") -> Iterator[Cost]:
     causes = dict.fromkeys(entry.cause for entry in kinds)
     names = ", ".join(dict.fromkeys(entry.function for entry in kinds))
     verb = "traced" if traces else "compiled"
-    why = "; ".join(list(causes)[:2])
-    yield Cost(f"{names}: {verb} anew {format_times(len(kinds))} in {found.account.steps} steps: {why}", ms, ms)
+    known = [cause for cause in causes if cause != NOT_SAID]
+    why = "; ".join(known[:2]) or "why is not recorded; is the function made anew each time?"
+    yield Cost(f"{names}: {verb} anew {format_times(len(kinds))} in {len(found.steps)} steps: {why}", ms, ms)
 
 
 def find_first_calls(ledger: Iterable[Entry]) -> list[Entry]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tfperf.trace.launches import PRODUCT, SHORT_US
-from tfperf.trace.rules.calls import list_repeated
+from tfperf.trace.rules.calls import LARGER, list_repeated
 from tfperf.trace.rules.rule import Cost, Rule
 
 if TYPE_CHECKING:
@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
 SHORT = 0.5  # share of operations that are short
 HOLE_MS = 0.05  # between one operation and the next that it starts, at most
-# shares of that time that compiled programs did without: 0.85 to 1.0 in those that were measured, 0.7 to 0.8 in loops,
-# which XLA has to start again each turn; of operations that are not recorded nobody knows whether they are in loops
-SAVED, SAVED_IN_LOOPS, SAVED_UNSEEN = 0.9, 0.75, 0.8
+SAVED = 0.9  # share of that time that compiled programs did without, 0.73 to 1.1 in those that were measured
+HOLES = 0.2  # share of the step from which on holes between operations tell, however long those are
 FUSED_US, FEW_PRODUCTS = 100.0, 0.2  # operations up to which, and beside what share of products, XLA makes one of many
 LOOP = re.compile(r"while(_\d+)?")
 
@@ -34,16 +33,17 @@ def find(found: "Attribution") -> Iterator[Cost]:
     busiest = max(every, key=lambda device: float(every[device].sum()), default=None)
     launches = None if busiest is None else found.launches[busiest]
     ms = account.sum("between") - sum(one.ms for one in list_repeated(found))
+    fused = 0.0 if accelerators else _compute_fused_share(found)
+    change = LARGER if found.device_waits and found.program == "keras" else None
     holes = HOLE_MS * launches.per_step if launches is not None else 0.0
     if not accelerators and len(every) <= 1 and ms > max(account.sum("work"), holes):
-        gain = SAVED_UNSEEN * ms
-        yield Cost("most of a call goes to operations that are too short to be recorded", gain, gain, ms)
-    elif launches is not None and launches.short > SHORT:
-        saved = SAVED_IN_LOOPS if _has_loops(found) else SAVED
-        ms += 0.0 if accelerators else max(launches.starts, _compute_fused_share(found)) * account.sum("work")
+        what = "most of a call goes to operations that are too short to be recorded"
+        yield Cost(what, SAVED * ms, SAVED * ms, ms, change)
+    elif launches is not None and (launches.short > SHORT or (fused > SHORT and ms >= HOLES * account.period_ms)):
+        ms += 0.0 if accelerators else max(launches.starts, fused) * account.sum("work")
         yield Cost(
-            f"between {launches.per_step:.0f} short operations a step nothing runs: {launches.short:.0%} of them take "
-            f"less than {SHORT_US:g} us", saved * ms, saved * ms, ms,
+            f"between the {launches.per_step:.0f} operations of a step nothing runs: {launches.short:.0%} of them take "
+            f"less than {SHORT_US:g} us", SAVED * ms, SAVED * ms, ms, change,
         )  # fmt: skip
 
 

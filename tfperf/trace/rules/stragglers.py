@@ -1,6 +1,6 @@
 """Devices of one step that the others wait for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfperf.trace.rules.rule import LEAST, Cost, Rule
@@ -25,29 +25,33 @@ def find(found: "Attribution") -> Iterator[Cost]:
     """The device that is last in most steps, by LEAST of the time from step to step, and why."""
     for waits in found.device_waits:
         one = waits.straggler
-        if one is not None and one.lag_ms >= LEAST * found.period_ms:
-            yield Cost(describe_straggler(one), one.gain_ms, one.gain_ms, one.lag_ms, CHANGES[one.cause])
+        if one is None or one.lag_ms < LEAST * found.period_ms:
+            continue
+        # the loop of `fit` starts devices in turn, which its user cannot change
+        if one.cause == "later start" and found.program == "keras":
+            continue
+        said = describe_straggler(one, [device.device for device in waits.devices])
+        yield Cost(said, one.gain_ms, one.gain_ms, one.lag_ms, CHANGES[one.cause])
 
 
-def describe_straggler(one: Straggler) -> str:
-    """What makes a device the last, in words with its figures."""
-    wait = f"the others wait {one.lag_ms:.3g} ms a step for it"
+def describe_straggler(one: Straggler, devices: Sequence[str]) -> str:
+    """What makes one of some devices the last, in words with its figures."""
+    is_first = all(device.startswith(f"{one.device} replica_") for device in devices if device != one.device)
+    name = f"{one.device} replica_0" if is_first else one.device
+    others, waits = ("the other", "the other waits") if len(devices) == 2 else ("the others", "the others wait")
+    wait = f"{waits} {one.lag_ms:.3g} ms a step for it"
     if one.cause == "later start":
-        return f"{one.device} begins {one.delay_ms:.3g} ms later than the others: {wait}"
+        return f"{name} begins {one.delay_ms:.3g} ms later than {others}: {wait}"
+    longer = f"{name} takes {one.factor:.3g} times as long as {others} for"
     if one.cause == "slower device":
-        return (
-            f"{one.device} takes {one.factor:.3g} times as long as the others for the same operations, which are not "
-            f"larger: a slower device; {wait}"
-        )
+        return f"{longer} the same operations, which are not larger: a slower device; {wait}"
     if one.cause == "larger or slower":
-        return (
-            f"{one.device} takes {one.factor:.3g} times as long as the others for each operation, since its batch is "
-            f"larger or it is slower, which the profile does not tell; {wait}"
-        )
+        why = "since its batch is larger or it is slower, which the profile does not tell"
+        return f"{longer} each operation, {why}; {wait}"
     if one.cause == "unknown":
-        return f"{one.device} is last in {one.last_share:.0%} of steps, the profile does not tell why: {wait}"
-    work = f"{one.device} has {one.work_ms:.3g} ms of work a step, the others {one.others_ms:.3g}"
-    return f"{work}{_describe_more(one)}: they wait for it"
+        return f"{name} is last in {one.last_share:.0%} of steps, the profile does not tell why: {wait}"
+    work = f"{name} has {one.work_ms:.3g} ms of work a step, {others} {one.others_ms:.3g}"
+    return f"{work}{_describe_more(one)}: {wait}"
 
 
 def _describe_more(one: Straggler) -> str:

@@ -15,7 +15,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     mine = [(cost, tables) for cost in found.costs if (tables := rules.find_tables(cost.scopes))]
     if mine:
         names = ", ".join(dict.fromkeys(name for _, tables in mine for name in tables))
-        free, every = (found.account.kept * ms for ms in (found.tables_ms, sum(cost.ms for cost, _ in mine)))
+        free, every = (found.account.work_kept * ms for ms in (found.tables_ms, sum(cost.ms for cost, _ in mine)))
         own = 2 * sum(cost.ms for cost, _ in mine if cost.phase != "update") > every
         what = f"{'the step' if own else 'the update'} goes over all rows of {names}, whatever rows a batch has"
         yield Cost(what, free, free, max(free, every), change=ROWS if own else None)

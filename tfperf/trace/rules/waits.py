@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 
+FETCH_IN_LOOP_MS = 0.06  # the same inside of a compiled loop
 FETCH_MS = 0.15  # what a call takes to fetch a batch that is ready: 0.014 to 0.2 in the programs of `diagnosis`
 
 
@@ -16,13 +17,27 @@ def find(found: "Attribution") -> Iterator[Cost]:
     """What a pipeline that is always ahead would give back; its slowest stage is named."""
     anew = is_iterator_made_anew(found)
     ms = found.account.sum("input", "epoch") if anew else found.account.sum("input")
-    ready = FETCH_MS * found.calls / max(len(found.steps), 1)
-    stage = f"; its stage {found.stages[0].name} takes {found.stages[0].ms:.3g} ms a step" if found.stages else ""
+    calls = min(1.0, found.calls / max(len(found.steps), 1))
+    ready = FETCH_MS * calls + FETCH_IN_LOOP_MS * (1.0 - calls)
+    stage = _describe_stage(found, ms)
     slowed = 2 * sum(one.slows_ms for one in found.account.list("input")) > ms
     what, change = (CHEAPER_WHAT, CHEAPER) if slowed else ("steps wait for input", None)
     if anew:
         what, change = "each step makes an iterator of a dataset anew, fills it and ends it", ONE_ITERATOR
+    generators = any("Generator" in one.name for one in found.stages)
+    if change is None and found.stages and not generators and found.program == "keras":
+        change = FEED  # it is no PyDataset
     yield Cost(f"{what}{stage}", ms, ms - ready, change=change)
+
+
+def _describe_stage(found: "Attribution", wait_ms: float) -> str:
+    """The longest stage, with its time where that explains most of the wait."""
+    if not found.stages:
+        return ""
+    one = found.stages[0]
+    if one.ms < MOSTLY * wait_ms:
+        return f"; the longest stage of the pipeline is {one.name}"
+    return f"; stage {one.name} of the pipeline takes {one.ms:.3g} ms a step"
 
 
 def is_iterator_made_anew(found: "Attribution") -> bool:
@@ -30,6 +45,7 @@ def is_iterator_made_anew(found: "Attribution") -> bool:
     return found.notes.program == "loop" and found.account.iterators >= OFTEN * found.account.steps
 
 
+MOSTLY = 0.5  # of the wait, from which on a stage explains it
 OFTEN = 0.9  # iterators that are made a step, from which on each step makes one
 ONE_ITERATOR = "make one before the loop, batches = iter(data.repeat()), and take next(batches) in each step"
 CHEAPER_WHAT = "threads that prepare the data slow the steps"
