@@ -57,15 +57,15 @@ def find_freed_after(events: Events, lane: int, times: Times) -> Int64Array:
     rows = rows[(events.lane[rows] == lane) & (events.end[rows] - events.begin[rows] >= ENDING_NS)]
     before = np.append(np.iinfo(np.int64).min // 2, np.sort(times))
     last = before[np.searchsorted(before, events.begin[rows], "right") - 1]
-    soon: BoolMask = events.begin[rows] - last <= SOON_NS
-    return rows[soon]
+    soon: Int64Array = rows[events.begin[rows] - last <= SOON_NS]
+    return soon
 
 
 def drop_overlapping(events: Events, rows: Int64Array, begins: Times) -> Int64Array:
     """Rows without those of events over which a call begins: what still ends a call says nothing of the next."""
     later = np.append(np.sort(begins), np.iinfo(np.int64).max)
-    alone: BoolMask = events.end[rows] <= later[np.searchsorted(later[:-1], events.begin[rows], "right")]
-    return rows[alone]
+    alone: Int64Array = rows[events.end[rows] <= later[np.searchsorted(later[:-1], events.begin[rows], "right")]]
+    return alone
 
 
 def find_traces(events: Events) -> Int64Array:

@@ -67,7 +67,8 @@ def _choose_change(found: "Attribution", steps: int, epoch: float | None) -> str
         return None
     if found.device_waits:
         return LARGER
-    whole = "" if epoch is None else ", a divisor of an epoch's steps: others change how many steps are trained"
+    whole = ", a divisor of an epoch's steps: others change how many steps are trained"
+    whole = ", or another divisor of the steps of an epoch" if epoch is None else whole
     return f"set steps_per_execution={steps} of compile(){whole}"
 
 
