@@ -119,6 +119,7 @@ def test_chromes_trace_has_each_operation_at_its_time(folder, found):
     names = {e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"}
     assert {"CPU", "steps", "causes", "tf_Compute/123456"} <= names
     lines = {e["args"]["name"]: (e["pid"], e["tid"]) for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    assert {"steps", "causes"} <= set(lines)
     calls = [e for e in events if (e["pid"], e["tid"]) == lines["callbacks"]]
     assert [(e["name"], e["ts"], e["dur"]) for e in calls] == [("Saver.on_train_batch_end", 150, 20)]
 

@@ -101,3 +101,33 @@ def test_operations_of_an_accelerator_share_no_processors(tmp_path):
     }
     account = read_attribution(write(tmp_path / "vm.xplane.pb", planes), replace(NOTES, cores=2, threads=2)).account
     assert 1e3 * account.sum("work") == pytest.approx(100) and 1e3 * account.sum("input") > 60
+
+
+def test_threads_take_no_more_of_the_processors_than_they_work(tmp_path):
+    """Steps wait for 60 of 200 us, but the pipeline's thread is at work for 8: it cannot slow them by more."""
+    python: list[Any] = []
+    main: list[Any] = []
+    for number in range(CALLS):
+        begin = 200.0 * number
+        python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
+        main += [("IteratorGetNext:IteratorGetNext", begin + 10, 60), ("a/A:MatMul", begin + 80, 100)]
+    ahead = [("Iterator::Root::Prefetch::Map", 200 * i, 8) for i in range(CALLS)]
+    lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*ahead)}
+    notes = replace(NOTES, cores=2, threads=2)
+    account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes).account
+    assert 1e3 * sum(one.slows_ms for one in account.list("input")) == pytest.approx(8, rel=0.01)
+
+
+def test_what_is_moved_is_no_more_than_what_a_cause_has_without_recording(tmp_path):
+    python: list[Any] = []
+    main: list[Any] = []
+    for number in range(CALLS):
+        begin = 200.0 * number
+        python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
+        main += [("IteratorGetNext:IteratorGetNext", begin + 10, 60), ("a/A:MatMul", begin + 80, 100)]
+    ahead = [("Iterator::Root::Prefetch::Map", 200 * i, 200) for i in range(CALLS)]
+    lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*ahead)}
+    notes = replace(NOTES, cores=2, threads=2, recorded_ms=0.2, unrecorded_ms=0.12)
+    account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes).account
+    assert all(one.slows_ms <= one.ms * (1 + 1e-9) for one in account.charges)
+    assert account.sum("input") > 0.02

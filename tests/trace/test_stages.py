@@ -56,3 +56,10 @@ def test_a_thread_that_waits_for_another_stage_is_not_at_work(tmp_path):
     }
     events = decode_events(read_spaces(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})))
     assert count_busy_threads(events) == pytest.approx(1.5)
+
+
+def test_in_what_a_strategy_asks_for_its_devices_batches_it_waits(tmp_path):
+    waits = [("Iterator::Root::Prefetch::Generator", 0, 100), ("Iterator::Root::Prefetch::FlatMap::Generator", 0, 30)]
+    lines = {f"tf_data_private_threadpool/{i}": us(one) for i, one in enumerate(waits)}
+    events = decode_events(read_spaces(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})))
+    assert [one.name for one in sum_stages(events, 1)] == ["Prefetch::FlatMap::Generator"]

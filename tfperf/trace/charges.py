@@ -51,7 +51,10 @@ def merge_charges(charges: Iterable[Charge]) -> list[Charge]:
 
 
 def move_time(charges: Sequence[Charge], less: Mapping[Cause, float], shares: Mapping[Cause, float]) -> list[Charge]:
-    """The charges with ms of some causes less, at most half of each, and these given to others in these shares."""
+    """The charges with ms of some causes less, at most half of each, and these given to others in these shares.
+
+    So are the events in that time, in which recording has its part.
+    """
     sums: dict[Cause, float] = {}
     for one in charges:
         sums[one.cause] = sums.get(one.cause, 0.0) + one.ms
@@ -60,9 +63,14 @@ def move_time(charges: Sequence[Charge], less: Mapping[Cause, float], shares: Ma
     total, whole = sum(less.values()), sum(shares.values())
     if not total or not whole:
         return list(charges)
+    moved = sum(one.events * less.get(one.cause, 0.0) / sums[one.cause] for one in charges if sums[one.cause])
     out = []
     for one in charges:
         mine = one.ms / sums[one.cause] if sums[one.cause] else 0.0
-        more = total * shares.get(one.cause, 0.0) / whole * mine
-        out.append(replace(one, ms=one.ms + more - less.get(one.cause, 0.0) * mine, slows_ms=one.slows_ms + more))
+        gone = less.get(one.cause, 0.0) / sums[one.cause] if sums[one.cause] else 0.0
+        part = shares.get(one.cause, 0.0) / whole * mine
+        out.append(replace(
+            one, ms=one.ms * (1 - gone) + total * part, slows_ms=one.slows_ms + total * part,
+            events=one.events * (1 - gone) + moved * part,
+        ))  # fmt: skip
     return out

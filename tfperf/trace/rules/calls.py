@@ -43,8 +43,9 @@ def find(found: "Attribution") -> Iterator[Cost]:
     steps = found.account.steps / max(found.calls - 1, 1)
     per_call = ms * steps
     ms *= min(steps / (found.notes.usual_turns or steps), 1.0)  # calls are shorter while they are recorded
+    what = f"each call takes {per_call:.3g} ms to be started and ended, with the loop around it"
     yield Cost(
-        f"each call takes {per_call:.3g} ms to be started and ended", ms, ms * (1 - 1 / longer),
+        what, ms, ms * (1 - 1 / longer),
         None if epoch is None else ms * (1 - 1 / epoch), _choose_change(found, round(longer * steps), epoch),
     )  # fmt: skip
 
@@ -68,7 +69,8 @@ def _choose_change(found: "Attribution", steps: int, epoch: float | None) -> str
     if found.device_waits:
         return LARGER
     whole = ", a divisor of an epoch's steps: others change how many steps are trained"
-    whole = ", or another divisor of the steps of an epoch" if epoch is None else whole
+    if epoch is None or epoch != round(epoch):
+        whole = ", or another divisor of the steps of an epoch"
     return f"set steps_per_execution={steps} of compile(){whole}"
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 SPREAD = "give all replicas the same work: batches of one size and length, and layers split evenly"
+IN_TURN = 0.2  # share of the time from step to step up to which that may be why one is last
 CHANGES: dict[StragglerCause, str] = {
     "more work": SPREAD,
     "slower device": "look for what else runs on it, and for lower clocks; or give it as small a share of the batch as "
@@ -28,7 +29,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
         if one is None or one.lag_ms < LEAST * found.period_ms:
             continue
         # the loop of `fit` starts devices in turn, which its user cannot change
-        if one.cause == "later start" and found.program == "keras":
+        if one.cause == "later start" and found.program == "keras" and one.lag_ms < IN_TURN * found.period_ms:
             continue
         said = describe_straggler(one, [device.device for device in waits.devices])
         yield Cost(said, one.gain_ms, one.gain_ms, one.lag_ms, CHANGES[one.cause])
