@@ -106,5 +106,5 @@ def test_casts_alone_are_no_half_precision_that_is_slow():
         for name, ms in (("product", 0.0), ("cast", 1.0))
     ]
     notes = SimpleNamespace(rules=SimpleNamespace(find_half=lambda scopes: shares[scopes[0]]), half=())
-    found = SimpleNamespace(notes=notes, costs=costs, half_ms=1.0, account=SimpleNamespace(kept=1.0))
+    found = SimpleNamespace(notes=notes, costs=costs, half_ms=1.0, account=SimpleNamespace(work_kept=1.0))
     assert list(half_precision.find(cast(Attribution, found))) == []

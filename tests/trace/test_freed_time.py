@@ -50,3 +50,11 @@ def test_constant_work_beside_other_operations_is_told_by_its_share_of_the_cores
     notes = {"constant": ["tables/transpose"], "cores": 2}
     (one,) = find(tmp_path, python, main, notes=notes, lines={"n": beside})
     assert one.gain_ms == pytest.approx(0.01 + 0.04 / 2) and one.bound_ms == pytest.approx(0.05)
+
+
+def test_hosts_share_no_cores(tmp_path):
+    for host, name in (("a", "one"), ("b", "other")):
+        write(tmp_path / f"{host}.xplane.pb", {"/host:CPU": {"t": us((f"{name}:Mul", 0, 100))}})
+    events = decode_events(read_spaces(tmp_path), lambda name: True)
+    ones = np.array([events.names[name].startswith("one") for name in events.name])
+    assert len(events) == 2 and estimate_freed_time(events, ones, ~ones, 2) == 0

@@ -72,3 +72,10 @@ def test_one_operation_beside_many_that_are_not_recorded_is_not_what_is_told(tmp
     main: list[Any] = [("ExecutorState::Process", 1000 * i + 10, 980) for i in range(4)]
     main += [("a/A:Mul", 1000 * i + 500, 5) for i in range(4)]
     assert "too short to be recorded" in find(tmp_path, python, main, "loop")[0].what
+
+
+def test_a_hidden_call_has_as_many_steps_as_the_others(tmp_path):
+    python, main = list_calls()
+    told = parse_notes({"own": True, "optimizers": [], "program": "keras", "turns": 10})
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"p": us(*python), "m": us(*main)}}), told)
+    assert len(found.steps) == 40 and found.account.period_ms == pytest.approx(0.011)

@@ -72,3 +72,10 @@ def test_an_iterator_in_each_step_is_told_from_one_for_all(tmp_path):
         told = [one for one in list_findings(found) if "an iterator of a dataset anew" in one.what]
         assert bool(told) == anew, (anew, list_findings(found))
         assert found.account.iterators == (found.account.steps if anew else 0)
+
+
+def test_in_a_loop_without_compiled_calls_no_iterator_is_known_to_end(tmp_path):
+    """Two passes of an eager loop, which frees a large tensor in the first."""
+    python, main = list_steps(range(0, 8, 4))
+    python = [one for one in python if one[0] != "learn"] + [("TFE_DeleteTensorHandle", 2100, 450)]
+    assert not any(one.rule == "epoch" for one in find(tmp_path, python, main, "loop"))

@@ -11,6 +11,7 @@ from tfperf.trace.attribution import read_attribution
 from tfperf.trace.capture import capture
 from tfperf.trace.findings import list_findings
 from tfperf.trace.python_functions import list_python_functions
+from tfperf.trace.rules.py_functions import _describe
 
 
 def clip_values(values: Any, most: float = 1.0) -> Any:
@@ -75,3 +76,10 @@ def test_the_finding_names_the_function(tmp_path):
     first = list_findings(read_attribution(tmp_path))[0]
     line = match_anchors.__code__.co_firstlineno
     assert first.rule == "py_function" and f"test_python_functions.py:{line} in match_anchors (" in first.what
+
+
+def test_functions_of_operations_with_one_name_are_all_told():
+    told = {"PyFunc": {"a.py:1 in clip", "b.py:2 in augment"}}
+    assert _describe("step/PyFunc:PyFunc", told) == "step/PyFunc"
+    assert _describe("while/PyFunc:PyFunc", told) == "a.py:1 in clip or b.py:2 in augment (while/PyFunc)"
+    assert _describe(":PyFunc", told) == "unnamed"

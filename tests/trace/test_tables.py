@@ -160,3 +160,21 @@ def test_weights_that_cannot_be_read_end_no_training():
     kept = keras.Variable(np.ones(3), dtype="float32", trainable=False)
     found = sample_untrained()
     assert id(kept.value.handle) in found and id(empty.value.handle) not in found
+
+
+def test_a_matrix_that_is_not_trained_is_constant_where_nothing_changes_it():
+    """No weight of Keras', as the covariance of some noise; or a bank, of which Python assigns the later rows."""
+    kept = tf.Variable(tf.random.normal((8, 8)), trainable=False)
+    bank = tf.Variable(tf.random.normal((8, 8)), trainable=False)
+
+    @tf.function
+    def step(x):
+        return tf.matmul(tf.linalg.inv(kept, name="kept"), x) + tf.nn.l2_normalize(bank, 1, name="bank")
+
+    graphs, before = [step.get_concrete_function(tf.TensorSpec((8, 8))).graph], sample_untrained()
+    found = find_constant_operations(graphs, before)
+    assert "kept" in found and "bank" in found
+    bank[5:7].assign(tf.zeros((2, 8)))
+    found = find_constant_operations(graphs, before)
+    assert "kept" in found and "bank" not in found
+    assert "kept" not in find_constant_operations(graphs), "without an earlier look nobody knows"

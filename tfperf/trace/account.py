@@ -57,7 +57,7 @@ class Account:
 
     @property
     def work_kept(self) -> float:
-        """Share of the operations' time, as it was recorded, that is left without what recording adds."""
+        """Share of the operations' time, as it was recorded, that is left without what recording adds, or others."""
         causes: tuple[Cause, ...] = ("work", "eager_work")
         ns = sum(self.moments[cause].length for cause in causes if cause in self.moments)
         return self.sum(*causes) * 1e6 * max(self.steps, 1) / ns if ns else self.kept

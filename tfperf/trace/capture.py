@@ -101,7 +101,8 @@ class Capture:
 
         if not self.begins and self.skip and not self.done:
             # not when the window begins: buffers would fill up meanwhile
-            self._functions, self._untrained = list_functions(), sample_untrained()
+            self._functions = list(_try_collect("functions", list_functions, []))
+            self._untrained = dict(_try_collect("variables", lambda: sample_untrained().items(), []))
         if len(self.seconds) == self.skip and not self.done:
             self._start()
         start = time.perf_counter()

@@ -13,7 +13,7 @@ from tfperf.trace.host_events import (
     COMPILER,
     INPUT_WAIT,
     SET_UP,
-    drop_overlapping,
+    clip_at_calls,
     find_compilations,
     find_endings,
     find_freed_after,
@@ -244,7 +244,7 @@ class Claims:
         """
         begin, end = self.call_begin, self.call_end
         executor = np.flatnonzero(self._match(EXECUTOR) & self.waited)
-        working = self.work.add(merge_events(self.events, drop_overlapping(self.events, executor, begin)))
+        working = self.work.add(clip_at_calls(self.events, executor, begin))
         if not len(working):
             return self.calls
         first = np.searchsorted(working.end, begin, "right")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -16,7 +17,8 @@ from tfperf.trace.live_graphs import CALL, PASSED_ON, READ, find_outermost, link
 from tfperf.trace.notes import FIRST_CALL, KERAS_OPTIMIZERS, MADE_ANEW
 
 MOST_NAMES = 20  # of functions that one holds
-MATRIX = 2  # dimensions
+MATRIX, LARGEST = 2, 2**24  # dimensions; bytes of what is read to see whether it changes
+WHOLE = b"whole:"  # begins the digest of a matrix
 Samples = Mapping[int, bytes]  # the first row of a variable, by its resource (id)
 
 
@@ -115,35 +117,46 @@ def _shorten(value: Any) -> str:
 
 
 def sample_untrained() -> Samples:
-    """The first row of each variable that is not to be trained, where it can be read.
+    """The first row of each of Keras' weights that are not to be trained, and the digest of each other such matrix.
 
-    Of Keras' weights, and of matrices among others: numbers are mostly what Python assigns.
+    What cannot be read, or is larger than LARGEST, is left out; other variables are mostly numbers that Python assigns.
     """
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
     keras = sys.modules.get("keras")
     kinds = (BaseResourceVariable,) if keras is None else (BaseResourceVariable, keras.Variable)
+    every = [one for one in gc.get_objects() if issubclass(type(one), kinds)]
     found: dict[int, bytes] = {}
-    for one in (one for one in gc.get_objects() if issubclass(type(one), kinds)):
+    owned = set[int]()
+    for one in (one for one in every if not isinstance(one, BaseResourceVariable)):
         with suppress(Exception):  # not built, of several devices, without rows, or of a type that a device cannot take
-            value = one if isinstance(one, BaseResourceVariable) else one.value
-            if not one.trainable and (one is not value or value.shape.rank >= MATRIX):
+            value = one.value
+            owned.add(id(value.handle))
+            if not one.trainable:
                 row = value.sparse_read([0]) if value.shape.rank else value.read_value()
                 found[id(value.handle)] = row.numpy().tobytes()
+    for one in (one for one in every if isinstance(one, BaseResourceVariable)):
+        with suppress(Exception):
+            is_matrix = one.shape.rank >= MATRIX and one.shape.num_elements() * one.dtype.size <= LARGEST
+            if not one.trainable and is_matrix and id(one.handle) not in owned:
+                found[id(one.handle)] = WHOLE + sha256(one.read_value().numpy().tobytes()).digest()
     return found
 
 
 def find_frozen(graphs: Iterable[Any], before: Samples | None = None) -> set[int]:
     """Resources (ids) of variables that are not to be trained, and that no operation in any of the graphs changes.
 
-    before: samples of an earlier moment: what Python has assigned since then is not among them.
+    before: samples of an earlier moment: what Python has assigned since then is not among them, nor is a matrix that
+    is none of Keras' weights and has no earlier sample.
     """
     now, every, changed = sample_untrained(), list(graphs), set[int]()
-    earlier, captures = now if before is None else before, link_captures(every)
+    captures = link_captures(every)
+    earlier = now if before is None else before
     for operation in (one for graph in every for one in graph.get_operations()):
         if not READ.fullmatch(operation.type) and not CALL.fullmatch(operation.type):
             changed |= {id(find_outermost(one, captures)) for one in operation.inputs if one.dtype.name == "resource"}
-    return {one for one, row in now.items() if one not in changed and earlier.get(one, row) == row}
+    out = {one for one, row in now.items() if one not in changed and earlier.get(one, row) == row}
+    return {one for one in out if not now[one].startswith(WHOLE) or one in (before or {})}
 
 
 def find_constant_operations(graphs: Iterable[Any] | None = None, before: Samples | None = None) -> set[str]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfperf.arrays import BoolMask, Indices, Int64Array, Times
 from tfperf.scopes import PREFIX
-from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
 from tfperf.trace.phases import PHASES
 from tfperf.trace.planes import CALL, Events
 
@@ -40,6 +40,8 @@ def find_made(events: Events, lane: int) -> Int64Array:
 def find_endings(events: Events, lane: int) -> Intervals:
     """When a thread ends iterators that it makes anew for each call or two: of what it frees meanwhile the longest."""
     made = events.begin[find_made(events, lane)]
+    if CALL not in events.stats:
+        return NOTHING
     freed, calls = find_rows(events, FREED), np.sort(events.begin[events.stats.get(CALL, (np.zeros(0, np.int64),))[0]])
     freed = freed[(events.lane[freed] == lane) & (events.end[freed] - events.begin[freed] >= ENDING_NS)]
     which = np.searchsorted(made, events.begin[freed], "right") - 1
@@ -61,11 +63,11 @@ def find_freed_after(events: Events, lane: int, times: Times) -> Int64Array:
     return soon
 
 
-def drop_overlapping(events: Events, rows: Int64Array, begins: Times) -> Int64Array:
-    """Rows without those of events over which a call begins: what still ends a call says nothing of the next."""
+def clip_at_calls(events: Events, rows: Int64Array, begins: Times) -> Intervals:
+    """When events run, each up to the next begin of a call: what still ends a call says nothing of the next."""
     later = np.append(np.sort(begins), np.iinfo(np.int64).max)
-    alone: Int64Array = rows[events.end[rows] <= later[np.searchsorted(later[:-1], events.begin[rows], "right")]]
-    return alone
+    last = later[np.searchsorted(later[:-1], events.begin[rows], "right")]
+    return merge_intervals(events.begin[rows], np.minimum(events.end[rows], last))
 
 
 def find_traces(events: Events) -> Int64Array:

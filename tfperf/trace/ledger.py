@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfperf.arrays import Int64Array
+from tfperf.arrays import Int64Array, Times
 from tfperf.trace.host_events import find_compilations, find_traces
 from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.notes import FunctionTrace
@@ -60,7 +60,7 @@ def _sum_build_seconds(events: Events, row: int) -> float:
 
 def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
     """Programs in the order in which they were compiled; the cause is that of the trace that each comes from."""
-    calls = np.sort(events.begin[events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]])
+    calls = _list_outer_calls(events)
     each = [
         (module, rows[which == number])
         for module, rows in name_compilations(events)
@@ -75,6 +75,16 @@ def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
         left = causes.get(function)
         out.append(Entry("compilation", function, length / 1e9, left.pop(0) if left else NOT_SAID))
     return out
+
+
+def _list_outer_calls(events: Events) -> Times:
+    """When functions are called by the thread that is longest in such calls; those inside of others are left out."""
+    rows = events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    longest = np.bincount(events.lane[rows], (events.end - events.begin)[rows]).argmax()
+    mine = rows[events.lane[rows] == longest]
+    return merge_intervals(events.begin[mine], events.end[mine]).begin
 
 
 def name_compilations(events: Events) -> Iterator[tuple[str, Int64Array]]:

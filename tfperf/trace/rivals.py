@@ -41,12 +41,13 @@ def charge_rivals(
     waits = sums.get("input", 0.0) + sum(less.values()) >= WAITS * sum(sums.values())
     busy = 1.0 if waits else _compute_busy_share(claims, moments)
     if busy >= RESTLESS:
+        rivals = count_busy_threads(claims.events)
         shared = {
             cause: busy * share * max(sums.get(cause, 0.0) - less.get(cause, 0.0), 0.0)
-            for cause, share in _compute_shares(claims, notes).items()
+            for cause, share in _compute_shares(claims, notes, rivals).items()
         }
         # they take no more of the processors than they work
-        most = _compute_busy_share(claims, moments) * count_busy_threads(claims.events) * sum(sums.values())
+        most = _compute_busy_share(claims, moments) * rivals * sum(sums.values())
         part = min(1.0, most / max(sum(shared.values()), 1e-9))
         less = {cause: less.get(cause, 0.0) + part * shared.get(cause, 0.0) for cause in {*less, *shared}}
     return move_time(charges, less, {"input": 1.0})
@@ -80,14 +81,14 @@ def _compute_busy_share(claims: Claims, moments: Mapping[Cause, Intervals]) -> f
     return sum(times.intersect(claims.busy_ahead).length for times in moments.values()) / max(every, 1)
 
 
-def _compute_shares(claims: Claims, notes: Notes) -> dict[Cause, float]:
+def _compute_shares(claims: Claims, notes: Notes, rivals: float) -> dict[Cause, float]:
     """By cause the share of its time that it would not take without the threads of the dataset.
 
     Processors are shared out evenly among all threads that are at work: those of the dataset, and of the training its
     own with one that it hands operations to, or as many as operations may use. Operations that are too short for
     several threads lose nothing to these, nor do those of accelerators.
     """
-    rivals, cores = count_busy_threads(claims.events), notes.cores
+    cores = notes.cores
     if not cores or not rivals:
         return {}
     shares: dict[Cause, float] = dict.fromkeys(OWN, max(0.0, 1.0 - cores / (OWN_THREADS + rivals)))

@@ -77,9 +77,10 @@ def find_steps(events: Events, kinds: EventKinds, loops: int, turns: int | None,
         if not len(inside) and not hidden[call]:
             continue
         if not len(inside):
-            starts.append(np.array([begin]))
-            stops.append(np.array([end]))
-            owners.append(np.array([call]))
+            cuts = begin + (end - begin) * np.arange((turns or 1) + 1) // (turns or 1)
+            starts.append(cuts[:-1])
+            stops.append(cuts[1:])
+            owners.append(np.full(turns or 1, call))
             continue
         found, stop = _find_turns(events, kinds, inside, loops, turns)
         starts.append(found)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
 LONGER = 16  # times as many steps a call as now
+MOST_TIMES = 4  # LONGER, of an epoch without a smaller divisor
 FEWEST = 4  # times as many, where an epoch has such a divisor
 OFTEN = 4  # calls a step of a function from which on these are what there are too many of
 # Keras' loop of several steps fails under a strategy
@@ -59,7 +60,10 @@ def _choose_longer(epoch: float | None) -> float:
         return min(LONGER, epoch or LONGER)
     divisors = [number for number in range(1, round(epoch) + 1) if epoch % number == 0]
     short = max(number for number in divisors if number <= LONGER)
-    return short if short >= FEWEST or short == divisors[-1] else min(number for number in divisors if number > LONGER)
+    if short >= FEWEST or short == divisors[-1]:
+        return short
+    longer = min(number for number in divisors if number > LONGER)
+    return longer if longer <= MOST_TIMES * LONGER else LONGER
 
 
 def _choose_change(found: "Attribution", steps: int, epoch: float | None) -> str | None:
@@ -68,10 +72,14 @@ def _choose_change(found: "Attribution", steps: int, epoch: float | None) -> str
         return None
     if found.device_waits:
         return LARGER
-    whole = ", a divisor of an epoch's steps: others change how many steps are trained"
-    if epoch is None or epoch != round(epoch):
-        whole = ", or another divisor of the steps of an epoch"
-    return f"set steps_per_execution={steps} of compile(){whole}"
+    if (
+        epoch is None or epoch % steps or (found.notes.turns or 1) != 1
+    ):  # of longer calls an epoch's steps are not noted
+        return f"set steps_per_execution={steps} of compile(), or another divisor of the steps of an epoch"
+    return (
+        f"set steps_per_execution={steps} of compile(), a divisor of an epoch's steps: with steps_per_epoch others "
+        "change how many are trained"
+    )
 
 
 def _make_repeated_cost(found: "Attribution", ms: float) -> Cost:

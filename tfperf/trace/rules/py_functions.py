@@ -1,6 +1,6 @@
 """Python functions that a compiled step calls."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tfperf.trace.phases import list_tails
@@ -19,16 +19,17 @@ def find(found: "Attribution") -> Iterator[Cost]:
         ms = sum(charge.ms for charge in charges)
         every = max(ms, sum(cost.ms for cost in found.costs if cost.phase == "callback"))
         gain = ms + (every - ms) / (found.notes.cores or 2)
-        names = ", ".join(
-            dict.fromkeys(_describe(charge.name, dict(found.notes.python_functions)) for charge in charges[:MOST])
-        )
+        functions: dict[str, set[str]] = {}
+        for name, said in found.notes.python_functions:
+            functions.setdefault(name, set()).add(said)
+        names = ", ".join(dict.fromkeys(_describe(charge.name, functions) for charge in charges[:MOST]))
         yield Cost(f"Python functions inside of the compiled step: {names}", gain, gain, every)
 
 
-def _describe(event: str, functions: Mapping[str, str]) -> str:
-    """An operation by its name, with the function that it calls where that is known."""
+def _describe(event: str, functions: Mapping[str, Collection[str]]) -> str:
+    """An operation by its name, with the function that it calls, or those that ones of that name in any graph do."""
     name = event.rpartition(":")[0]
-    known = next((functions[one] for one in list_tails(name) if one in functions), "")
+    known = " or ".join(sorted(next((functions[one] for one in list_tails(name) if one in functions), ())))
     return f"{known} ({name})" if known else name or "unnamed"
 
 

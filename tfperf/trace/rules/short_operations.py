@@ -16,6 +16,7 @@ HOLE_MS = 0.05  # between one operation and the next that it starts, at most
 SAVED = 0.9  # share of that time that compiled programs did without, 0.73 to 1.1 in those that were measured
 HOLES = 0.2  # share of the step from which on holes between operations tell, however long those are
 FUSED_US, FEW_PRODUCTS = 100.0, 0.2  # operations up to which, and beside what share of products, XLA makes one of many
+ONE_LOOP = 0.9  # share of the operations' time that is in the training's own loop, where there is no other
 LOOP = re.compile(r"while(_\d+)?")
 
 
@@ -48,10 +49,12 @@ def find(found: "Attribution") -> Iterator[Cost]:
 
 
 def _has_loops(found: "Attribution") -> bool:
-    """Whether some operations are in loops in which others are not: that of the training holds all."""
-    scopes = (scope for one in found.costs if one.phase != "input" for scope in one.scopes)
-    depths = {sum(bool(LOOP.fullmatch(level)) for level in scope.split("/")) for scope in scopes}
-    return len(depths) > 1
+    """Whether a part of the operations' time is in loops in which the rest is not; that of the training has all."""
+    depths: dict[int, float] = {}
+    for one in (one for one in found.costs if one.phase != "input"):
+        depth = max((sum(bool(LOOP.fullmatch(level)) for level in scope.split("/")) for scope in one.scopes), default=0)
+        depths[depth] = depths.get(depth, 0.0) + one.ms
+    return bool(depths) and max(depths.values()) < ONE_LOOP * sum(depths.values())
 
 
 def _compute_fused_share(found: "Attribution") -> float:
