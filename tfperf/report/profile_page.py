@@ -70,7 +70,7 @@ def render_profile_page(attribution: Attribution, record: Record, title: str) ->
 
 def _render_findings(record: Record) -> str:
     rows = [
-        (format_digits(f["gain_ms"]), f"{f['share']:.0%}", format_digits(f["bound_ms"]), f["what"], f["change"])
+        (f"{format_digits(f['gain_ms'])} ({format_digits(f['bound_ms'])})", f"{f['share']:.0%}", f["what"], f["change"])
         for f in record["findings"]
     ]
     if not rows:
@@ -80,7 +80,7 @@ def _render_findings(record: Record) -> str:
         render_details(f"{rule.title}: an example", f"# before\n{rule.before}\n\n# after\n{rule.after}")
         for rule in rules.values()
     )
-    return render_table(("gains, ms a step", "share", "at most, ms", "what", "change"), rows, kind="text") + examples
+    return render_table(("gains (at most), ms a step", "share", "what", "change"), rows, kind="text") + examples
 
 
 def _render_account(record: Record) -> str:
