@@ -206,3 +206,27 @@ def test_the_average_is_that_of_calls_that_another_follows(tmp_path):
     found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"p": us(*python), "m": us(*main)}}), told)
     assert found.mean_ms == pytest.approx(0.1) == pytest.approx(found.account.period_ms)
     assert found.mean_ms == pytest.approx(float(np.mean(found.periods)))
+
+
+def test_an_eager_step_can_give_back_its_kernels_too(tmp_path):
+    """Of 20 operations one has a long kernel, which a compiled step may do in less time: at most that, too."""
+    python: list[Any] = [("train", 2000 * i, 1990, MARK) for i in range(4)]
+    main: list[Any] = []
+    for i in range(4):
+        for k in range(20):
+            begin, length = 2000 * i + 50 * k, 900 if k == 19 else 40
+            python += [(f"EagerLocalExecute: Mul{k}", begin, length)]
+            main += [("KernelAndDeviceFunc::Run", begin + 5, length - 10)]
+    (one,) = [one for one in find(tmp_path, python, main, "loop") if one.rule == "eager"]
+    assert one.bound_ms > one.gain_ms + 0.8
+
+
+def test_the_longest_stage_is_named_and_its_time_where_it_explains_the_wait(tmp_path):
+    python: list[Any] = [("train", 10_000 * i, 10_000, MARK) for i in range(3)]
+    main = [("dense/A:MatMul", 10_000 * i, 3000) for i in range(3)]
+    python += [("Iterator::Root", 10_000 * i + 3000, 6000) for i in range(3)]
+    for number, (length, told) in enumerate(
+        ((12_000, "stage Map of the pipeline takes 4"), (300, "the longest stage"))
+    ):
+        ahead = {"tf_data_private_threadpool/1": [("Iterator::Root::Map", 0, length)]}
+        assert told in find(tmp_path / str(number), python, main, "loop", lines=ahead)[0].what

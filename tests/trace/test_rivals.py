@@ -7,6 +7,7 @@ import pytest
 
 from tests.trace.profiles import us, write
 from tfperf.trace.attribution import read_attribution
+from tfperf.trace.charges import Charge, move_time
 from tfperf.trace.notes import parse_notes
 
 NOTES = parse_notes({"own": True, "optimizers": ["adam"]})
@@ -103,31 +104,33 @@ def test_operations_of_an_accelerator_share_no_processors(tmp_path):
     assert 1e3 * account.sum("work") == pytest.approx(100) and 1e3 * account.sum("input") > 60
 
 
-def test_threads_take_no_more_of_the_processors_than_they_work(tmp_path):
-    """Steps wait for 60 of 200 us, but the pipeline's thread is at work for 8: it cannot slow them by more."""
+def read_waiting_steps(path, busy, **notes):
+    """Account of calls of 200 us, which wait for 60 and work for 100; a pipeline's thread is at work for `busy`."""
     python: list[Any] = []
     main: list[Any] = []
     for number in range(CALLS):
         begin = 200.0 * number
         python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
         main += [("IteratorGetNext:IteratorGetNext", begin + 10, 60), ("a/A:MatMul", begin + 80, 100)]
-    ahead = [("Iterator::Root::Prefetch::Map", 200 * i, 8) for i in range(CALLS)]
+    ahead = [("Iterator::Root::Prefetch::Map", 200 * i, busy) for i in range(CALLS)]
     lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*ahead)}
-    notes = replace(NOTES, cores=2, threads=2)
-    account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes).account
+    told = replace(NOTES, cores=2, threads=2, **notes)
+    return read_attribution(write(path / "vm.xplane.pb", {"/host:CPU": lines}), told).account
+
+
+def test_threads_take_no_more_of_the_processors_than_they_work(tmp_path):
+    account = read_waiting_steps(tmp_path, busy=8)
     assert 1e3 * sum(one.slows_ms for one in account.list("input")) == pytest.approx(8, rel=0.01)
 
 
 def test_what_is_moved_is_no_more_than_what_a_cause_has_without_recording(tmp_path):
-    python: list[Any] = []
-    main: list[Any] = []
-    for number in range(CALLS):
-        begin = 200.0 * number
-        python += [("train", begin, 190, {"step_num": number}), ("step", begin, 190, CALL)]
-        main += [("IteratorGetNext:IteratorGetNext", begin + 10, 60), ("a/A:MatMul", begin + 80, 100)]
-    ahead = [("Iterator::Root::Prefetch::Map", 200 * i, 200) for i in range(CALLS)]
-    lines = {"python": us(*python), "main": us(*main), "tf_data_private_threadpool/1": us(*ahead)}
-    notes = replace(NOTES, cores=2, threads=2, recorded_ms=0.2, unrecorded_ms=0.12)
-    account = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes).account
+    account = read_waiting_steps(tmp_path, busy=200, recorded_ms=0.2, unrecorded_ms=0.12)
     assert all(one.slows_ms <= one.ms * (1 + 1e-9) for one in account.charges)
     assert account.sum("input") > 0.02
+
+
+def test_time_that_is_moved_takes_its_part_of_the_events_with_it():
+    charges = [Charge("work", "a", 6.0, events=60.0), Charge("work", "b", 2.0, events=10.0), Charge("input", "", 1.0)]
+    work, other, waits = move_time(charges, {"work": 2.0}, {"input": 1.0})
+    assert (work.ms, other.ms, waits.ms, waits.slows_ms) == pytest.approx((4.5, 1.5, 3.0, 2.0))
+    assert (work.events, other.events, waits.events) == pytest.approx((45.0, 7.5, 17.5))

@@ -12,6 +12,7 @@ import numpy as np
 from tfperf.trace.after_effects import charge_after_effects
 from tfperf.trace.charges import Charge, merge_charges
 from tfperf.trace.claims import CAUSES, Cause, Claims
+from tfperf.trace.host_events import find_made
 from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.notes import Notes
 from tfperf.trace.rivals import charge_rivals
@@ -86,7 +87,7 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     expected = None if per_epoch is None or calls < 2 else (calls - 1) / per_epoch
     waits = sum(one.ms for one in charges if one.cause == "input") / max(sum(one.ms for one in charges), 1e-9)
     overhead = _find_overhead(notes, waits > BURSTS)
-    begins = claims.events.begin[claims.rows]
+    begins, made = (claims.events.begin[rows] for rows in (claims.rows, find_made(claims.events, steps.lane)))
     if overhead is not None:
         overhead *= len(steps.call_begin) / len(steps)
     charges = charge_after_effects(merge_charges(charges), moments, begins, steps, count)
@@ -96,7 +97,7 @@ def make_account(claims: Claims, steps: Steps, notes: Notes) -> Account:
     scale = 1.0 - min(left / whole, MOST) if whole else 1.0
     without = [replace(one, ms=one.ms * scale, slows_ms=one.slows_ms * scale) for one in without]
     return Account(
-        tuple(without), count, epochs, expected, claims.count_iterators(window), claims.count_samples(window),
+        tuple(without), count, epochs, expected, int(window.contains(made).sum()), claims.count_samples(window),
         overhead, left, moments, scale,
     )  # fmt: skip
 

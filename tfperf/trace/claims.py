@@ -17,7 +17,6 @@ from tfperf.trace.host_events import (
     find_compilations,
     find_endings,
     find_freed_after,
-    find_made,
     find_rows,
     find_traces,
     is_dataset_thread,
@@ -125,10 +124,6 @@ class Claims:
     def count_epochs(self, window: Intervals) -> int:
         """How many epochs end in a time, of those that the program tells of."""
         return int(window.contains(self.events.begin[self._find_ranges("epoch")]).sum())
-
-    def count_iterators(self, window: Intervals) -> int:
-        """How many iterators of datasets the training's thread makes in a time."""
-        return int(window.contains(self.events.begin[find_made(self.events, self.steps.lane)]).sum())
 
     def count_samples(self, window: Intervals) -> int:
         """How often the training's thread was looked at."""

@@ -1,0 +1,49 @@
+"""Operations of which XLA makes one, told by the holes between them and by their own time."""
+
+from typing import Any
+
+import pytest
+
+from tests.trace.test_findings import MARK, find
+
+
+def list_operations(kind: str, length: float, scope: str = "") -> tuple[list[Any], list[Any]]:
+    """Four steps of 1 ms, each of 10 operations every 80 us."""
+    python = [("train", 1000 * i, 800, MARK) for i in range(4)]
+    main = [(f"{scope if k % 2 else ''}a/A{k}:{kind}", 1000 * i + 80 * k, length) for i in range(4) for k in range(10)]
+    return python, main
+
+
+def find_short(path, python, main):
+    return [one for one in find(path, python, main, "loop") if one.rule == "short_operations"]
+
+
+def test_holes_between_longer_operations_that_xla_fuses_are_told_with_these(tmp_path):
+    """None takes less than 10 us; of 80 us each 40 are a hole."""
+    (one,) = find_short(tmp_path, *list_operations("Mul", 40))
+    assert one.bound_ms == pytest.approx(0.36 + 0.4) and one.gain_ms == pytest.approx(0.9 * 0.76)
+
+
+@pytest.mark.parametrize("kind, length, scope", [
+    ("MatMul", 40, ""),  # products stay what they are
+    ("Mul", 76, ""),  # holes of a twentieth are nothing to speak of
+    ("Mul", 40, "while/body/"),  # half of them in a loop, which XLA has to start again each turn
+])  # fmt: skip
+def test_what_xla_does_not_fuse_is_not_told(kind, length, scope, tmp_path):
+    assert not find_short(tmp_path, *list_operations(kind, length, scope))
+
+
+def test_operations_that_are_long_are_work(tmp_path):
+    """Of 120 us each, as of large arrays."""
+    python = [("train", 2000 * i, 1800, MARK) for i in range(4)]
+    main = [(f"a/A{k}:Mul", 2000 * i + 180 * k, 120) for i in range(4) for k in range(10)]
+    assert not find_short(tmp_path, python, main)
+
+
+def test_all_of_a_trainings_own_loop_is_in_it(tmp_path):
+    """The loop over steps holds all operations but one."""
+    python, main = list_operations("Mul", 40)
+    main = [(f"while/body/{name}", begin, length) for name, begin, length in main]
+    main += [("mean:Mean", 1000 * i + 795, 2) for i in range(4)]
+    (one,) = find_short(tmp_path, python, main)
+    assert one.bound_ms > 0.7
