@@ -5,7 +5,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -33,12 +33,12 @@ def load_programs() -> None:
         importlib.import_module(f"benchmarks.diagnosis.{name}")
 
 
-def time_steps(training: Fit | OwnLoop) -> float:
-    """ms from step to step, unrecorded."""
-    return _time_fit(training) if isinstance(training, Fit) else _time_loop(training)
+def time_steps(training: Fit | OwnLoop, steps: int = STEPS) -> float:
+    """ms a step of so many calls of a loop, or of so many or more steps of a fit, in whole epochs; unrecorded."""
+    return _time_fit(training, steps) if isinstance(training, Fit) else _time_loop(training, steps)
 
 
-def _time_loop(loop: OwnLoop) -> float:
+def _time_loop(loop: OwnLoop, calls: int) -> float:
     begins: list[float] = []
 
     @contextmanager
@@ -46,11 +46,11 @@ def _time_loop(loop: OwnLoop) -> float:
         begins.append(time.perf_counter())
         yield
 
-    loop.run(clock, range(WARM + STEPS + 1))
+    loop.run(clock, range(WARM + calls + 1))
     return 1e3 * (begins[-1] - begins[WARM]) / (len(begins) - 1 - WARM) / loop.steps_per_call
 
 
-def _time_fit(fit: Fit) -> float:
+def _time_fit(fit: Fit, steps: int) -> float:
     """Whole epochs, the first and the last not counted."""
     import keras
 
@@ -62,12 +62,12 @@ def _time_fit(fit: Fit) -> float:
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self.begins.append(time.perf_counter())
 
-    clock, epochs = Clock(), _count_epochs(fit) + 2
+    clock, epochs = Clock(), _count_epochs(fit, steps) + 2
     fit.model.fit(*_get_data(fit), epochs=epochs, verbose=0, callbacks=[clock, *fit.callbacks()], **_get_settings(fit))
     return 1e3 * (clock.begins[-1] - clock.begins[1]) / (epochs - 2) / fit.steps
 
 
-def _count_epochs(fit: Fit, steps: int = STEPS) -> int:
+def _count_epochs(fit: Fit, steps: int) -> int:
     return max(1, -(-steps // fit.steps))
 
 
@@ -115,10 +115,10 @@ def read(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def prepare(name: str, small: bool = False) -> dict[bool, Fit | OwnLoop]:
+def prepare(name: str, small: bool = False, kinds: Sequence[bool] = (True, False)) -> dict[bool, Fit | OwnLoop]:
     """The trainings of a program with the cause and without it, traced and compiled; the devices that it needs.
 
-    small: in the size in which its profile is kept.
+    small: in the size in which its profile is kept. kinds: True for the one with the cause, False for its twin.
     """
     import tensorflow as tf
 
@@ -129,7 +129,7 @@ def prepare(name: str, small: bool = False) -> dict[bool, Fit | OwnLoop]:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * program.devices)
     size = program.small if small else {}
-    trainings = {planted: program.make(planted, **size) for planted in (True, False)}
+    trainings = {planted: program.make(planted, **size) for planted in kinds}
     for training in trainings.values():
         time_steps(training)  # which traces and compiles
     return trainings

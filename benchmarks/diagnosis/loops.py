@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from benchmarks.diagnosis.fits import BATCH, WIDTH, build_mlp, make_arrays
 from benchmarks.diagnosis.program import Mark, OwnLoop, register_program
+from tfperf.trace.rules.calls import LONGER
 
 Step = Any  # a function, compiled or not
 
@@ -39,8 +40,11 @@ def make_batch(size: int = BATCH) -> tuple[Any, Any]:
     return tf.constant(x), tf.constant(y)
 
 
-def repeat(step: Step, *arguments: Any, after: Callable[[int, Any], None] | None = None) -> OwnLoop:
-    """The same batch again and again; `after` has the number and what the step gives, inside of the mark."""
+def repeat(step: Step, *arguments: Any, after: Callable[[int, Any], None] | None = None, times: int = 1) -> OwnLoop:
+    """The same batch again and again; `after` has the number and what the step gives, inside of the mark.
+
+    times: steps that the step takes itself, and how often `after` follows.
+    """
 
     def run(mark: Mark, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -48,9 +52,30 @@ def repeat(step: Step, *arguments: Any, after: Callable[[int, Any], None] | None
                 loss = step(*arguments)
                 np.asarray(loss)
                 if after is not None:
-                    after(number, loss)
+                    for _ in range(times):
+                        after(number, loss)
 
-    return OwnLoop(run)
+    def change_calls() -> OwnLoop:
+        return repeat(take_many(step, LONGER), *arguments, after=after, times=LONGER)
+
+    def compile_step() -> OwnLoop:
+        return repeat(tf.function(step.python_function, jit_compile=True), *arguments, after=after)
+
+    known = hasattr(step, "python_function") and times == 1
+    return OwnLoop(run, times, {"calls": change_calls, "short_operations": compile_step} if known else {})
+
+
+def take_many(step: Step, times: int) -> Step:
+    """A function that takes so many steps in one call."""
+
+    @tf.function
+    def take(*arguments: Any) -> Any:
+        loss = step(*arguments)
+        for _ in tf.range(times - 1):
+            loss = step(*arguments)
+        return loss
+
+    return take
 
 
 def compute_score(loss: Any, y: Any) -> float:
@@ -173,16 +198,7 @@ def make_one_step_a_call(planted: bool) -> OwnLoop:
         weight.assign_sub(1e-3 * tf.matmul(x, error, transpose_a=True))
         return tf.reduce_mean(error)
 
-    @tf.function
-    def take_many() -> Any:
-        loss = tf.constant(0.0)
-        for _ in tf.range(512):
-            loss = take()
-        return loss
-
-    if planted:
-        return repeat(tf.function(take))
-    return OwnLoop(repeat(take_many).run, steps_per_call=512)
+    return repeat(tf.function(take)) if planted else repeat(take_many(take, 512), times=512)
 
 
 @register_program("short_operations")

@@ -21,10 +21,14 @@ class Fit:
 
 @dataclass(frozen=True)
 class OwnLoop:
-    """A loop of the program's own: `run` takes a mark and numbers, and puts the mark around the step of each number."""
+    """A loop of the program's own: `run` takes a mark and numbers, and puts the mark around the step of each number.
+
+    changes: by name of a rule, the loop with what that asks for.
+    """
 
     run: Callable[[Mark, Iterable[int]], None]
     steps_per_call: int = 1
+    changes: Mapping[str, Callable[[], "OwnLoop"]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

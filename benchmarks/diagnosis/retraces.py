@@ -1,5 +1,6 @@
 """Loops whose functions are traced or compiled again, in five ways."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -93,13 +94,20 @@ def make_eager_then_shapes(planted: bool) -> OwnLoop:
         weight.assign_sub(1e-6 * tf.ones_like(weight) * loss)
         return loss
 
-    tensor, count = tf.constant(x), iter(range(3, len(x)))
+    tensor, count = tf.constant(x), itertools.count(3)
 
-    def run(mark: Mark, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            size = next(count)
-            with mark(number):
-                kept = tf.boolean_mask(tensor, np.arange(len(x)) < size)
-                np.asarray(step(kept if planted else tf.pad(kept, [[0, len(x) - size], [0, 0]])))
+    def choose(chosen: Any) -> Any:
+        kept = tf.boolean_mask(tensor, chosen)
+        size = kept.shape[0] or tf.shape(kept)[0]  # which a graph does not know
+        return step(kept if planted else tf.pad(kept, [[0, len(x) - size], [0, 0]]))
 
-    return OwnLoop(run)
+    def repeat_sizes(take: Any) -> OwnLoop:
+        def run(mark: Mark, numbers: Iterable[int]) -> None:
+            for number in numbers:
+                size = next(count) % len(x)
+                with mark(number):
+                    np.asarray(take(np.arange(len(x)) < size))
+
+        return OwnLoop(run, changes={} if planted else {"eager": lambda: repeat_sizes(tf.function(choose))})
+
+    return repeat_sizes(choose)

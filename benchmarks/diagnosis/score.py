@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,31 +30,36 @@ COLUMNS = (
 )
 def measure_diagnosis(only: str = "", folder: str = "") -> Iterator[Row]:
     """only: names of programs, with commas; folder: where what each gives is kept, as JSON. Raises: UserError."""
-    yield from measure_diagnosis_of([name for name in only.split(",") if name], Path(folder) if folder else None)
+    for name, found in run_programs(only, folder, "child"):
+        if isinstance(found, UserError):
+            yield dict.fromkeys(COLUMNS, "n/a") | {"program": name, "rule": PROGRAMS[name].rule, "wrong": str(found)}
+        else:
+            yield score(found)
 
 
-def measure_diagnosis_of(chosen: Sequence[str], kept: Path | None) -> Iterator[Row]:
-    """Rows of these programs, by default all; kept: a folder for what each gives. Raises: UserError."""
+def run_programs(only: str, folder: str, module: str) -> Iterator[tuple[str, dict[str, Any] | UserError]]:
+    """Names of programs and what each gives in a process of its own, run by a module of this package.
+
+    only: names with commas, else all; folder: where what each gives is kept. A program that fails ends no other.
+    Raises: UserError for a name that is none.
+    """
     load_programs()
+    chosen = [name for name in only.split(",") if name]
     if unknown := set(chosen) - set(PROGRAMS):
         raise UserError(f"--only: {', '.join(sorted(unknown))}: no program; there are {', '.join(PROGRAMS)}")
     with tempfile.TemporaryDirectory() as temporary:
-        where = kept or Path(temporary)
+        where = Path(folder or temporary)
         where.mkdir(parents=True, exist_ok=True)
         for name in chosen or PROGRAMS:
             try:
-                yield score(run_program(name, where / f"{name}.json"))
-            except UserError as error:  # the others are still told
-                yield dict.fromkeys(COLUMNS, "n/a") | {
-                    "program": name,
-                    "rule": PROGRAMS[name].rule,
-                    "wrong": str(error),
-                }
+                yield name, run_program(name, where / f"{name}.json", module)
+            except UserError as error:
+                yield name, error
 
 
-def run_program(name: str, output: Path) -> dict[str, Any]:
+def run_program(name: str, output: Path, module: str) -> dict[str, Any]:
     """What a program gives in a process of its own. Raises: UserError where it fails."""
-    command = [sys.executable, "-m", "benchmarks.diagnosis.child", name, str(output)]
+    command = [sys.executable, "-m", f"benchmarks.diagnosis.{module}", name, str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)
     if done.returncode:
         raise UserError(f"{name}: failed: {done.stderr.strip().splitlines()[-1:]}")

@@ -91,7 +91,7 @@ def make_late_replica(planted: bool) -> OwnLoop:
         matrices = (raw, invert(raw, 2) if planted else raw)
         return strategy.reduce("SUM", strategy.run(work, args=(matrices,)), None)
 
-    return repeat(lambda: step(one))
+    return repeat(step, one)
 
 
 @register_program("callback", "Waiter", sleeps=True, devices=2)

@@ -8,7 +8,8 @@ import pytest
 import benchmarks
 from benchmarks.diagnosis.child import load_programs, read, record, time_steps
 from benchmarks.diagnosis.program import PROGRAMS
-from benchmarks.diagnosis.score import measure_diagnosis_of, score
+from benchmarks.diagnosis.score import score
+from benchmarks.registry import REGISTRY
 from tfperf.errors import UserError
 from tfperf.trace.findings import RULES
 
@@ -36,13 +37,13 @@ def test_each_part_of_the_score_can_fail(found, wrong):
 
 
 def test_a_program_that_fails_is_a_row_and_ends_nothing(tmp_path, monkeypatch):
-    def run_program(name, output):
+    def run_program(name, output, module):
         if name == "eager_loop":
             raise UserError("eager_loop: failed: no room")
         return make() | {"name": name}
 
     monkeypatch.setattr("benchmarks.diagnosis.score.run_program", run_program)
-    failed, fine = measure_diagnosis_of(["eager_loop", "pause_in_step"], tmp_path)
+    failed, fine = REGISTRY["diagnosis"].measure("eager_loop,pause_in_step", str(tmp_path))
     assert failed["wrong"] == "eager_loop: failed: no room" and fine["wrong"] == "no"
     assert failed.keys() == fine.keys()
 
@@ -60,7 +61,7 @@ def test_programs_are_many_and_few_of_them_sleep():
     assert len(PROGRAMS) >= 36 and sum(one.sleeps for one in PROGRAMS.values()) <= 9
     assert {one.rule for one in PROGRAMS.values()} <= {rule.name for rule in RULES}
     with pytest.raises(UserError, match="no program"):
-        list(measure_diagnosis_of(["nothing"], None))
+        list(REGISTRY["diagnosis"].measure("nothing"))
 
 
 def test_the_command_imports_each_benchmark():
