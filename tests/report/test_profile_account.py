@@ -49,6 +49,24 @@ def test_rows_of_the_account_add_up(tmp_path):
     assert sum(float(row[2]) for row in list_account_rows(record)) == pytest.approx(0.1)
 
 
+def test_phases_that_do_not_overlap_do_so_for_no_time_at_all(tmp_path):
+    """Sums of these lengths are off by rounding."""
+    python = [("train", 100 * i, 90, MARK) for i in range(4)]
+    main = [
+        (name, 100.0 * i + begin, length) for i in range(4) for name, begin, length in (
+            ("dense/A:MatMul", 0, 22.9), ("gradient_tape/dense/A:MatMul", 23.9, 15.3), ("adam/A:AssignSub", 40.2, 7.7),
+        )
+    ]  # fmt: skip
+    (device,) = read(tmp_path, python, main, optimizers=["adam"])["devices"].values()
+    assert device["busy_ms"] == pytest.approx(0.0459) and device["overlap_ms"] == 0
+
+
+def test_looks_at_the_thread_are_no_times_that_something_happens():
+    charges = [{"cause": cause, "name": "a", "ms": 0.5, "times": 3} for cause in ("python", "callback")]
+    rows = list_account_rows({"account": {"period_ms": 1.0, "charges": charges}})
+    assert [row[4] for row in rows] == ["", "3"]
+
+
 def test_the_documentation_has_the_texts_of_all_rules():
     page = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
     assert page.partition("<!-- rules -->\n")[2] == render_rules(), "write what render_rules gives behind the mark"

@@ -33,6 +33,7 @@ def test_steps_of_a_call_divide_an_epoch(epoch, steps, tmp_path):
 @pytest.mark.parametrize("notes, steps", [
     ({"calls_per_epoch": 1563}, 16),  # 3 times 521, which are too many for a call
     ({"calls_per_epoch": 391, "turns": 4}, 68),  # of 1561 to 1564 steps
+    ({"calls_per_epoch": 128, "turns": 4}, 64),  # of 509 to 512 steps
 ])  # fmt: skip
 def test_what_may_be_no_divisor_is_called_none(notes, steps, tmp_path):
     python, main = list_steps()

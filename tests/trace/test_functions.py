@@ -67,6 +67,18 @@ def test_a_ledger_of_another_program_has_no_causes(tmp_path):
     ]  # fmt: skip
 
 
+def test_each_call_has_its_own_compilation_whatever_other_threads_call_meanwhile(tmp_path):
+    """An actor's call lies over three of the training's four calls."""
+    module = {"name": "a_inference_f_79__XlaMustCompile_true_x_.2"}
+    python = [("train", 0, 100, {"step_num": 0})]
+    python += [("f", 25 * i, 20, {"tf_function_call": "notTraced-xla"}) for i in range(4)]
+    python += [("CpuCompiler::RunBackend", 25 * i + 2, 8, module) for i in range(4)]
+    actor = [("act", 10, 50, {"tf_function_call": "notTraced-nonXla"})]
+    lines = {"p": us(*python), "a": us(*actor), "m": us(("d/A:A", 40, 10))}
+    ledger = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})).ledger
+    assert [one.kind for one in ledger] == ["compilation"] * 4
+
+
 def test_operations_on_captured_tensors_are_constant_those_on_variables_are_not():
     table, weight = tf.random.normal([8, 4]), tf.Variable(tf.ones([4, 3]))
 

@@ -7,10 +7,14 @@ import pytest
 from tests.trace.test_findings import MARK, find
 
 
-def list_operations(kind: str, length: float, scope: str = "") -> tuple[list[Any], list[Any]]:
-    """Four steps of 1 ms, each of 10 operations every 80 us."""
+def list_operations(kind: str, length: float, scope: str = "", products: int = 0) -> tuple[list[Any], list[Any]]:
+    """Four steps of 1 ms, each of 10 operations every 80 us, of which the first are products."""
     python = [("train", 1000 * i, 800, MARK) for i in range(4)]
-    main = [(f"{scope if k % 2 else ''}a/A{k}:{kind}", 1000 * i + 80 * k, length) for i in range(4) for k in range(10)]
+    kinds = ["MatMul"] * products + [kind] * (10 - products)
+    main = [
+        (f"{scope if k % 2 else ''}a/A{k}:{kind}", 1000 * i + 80 * k, length)
+        for i in range(4) for k, kind in enumerate(kinds)
+    ]  # fmt: skip
     return python, main
 
 
@@ -22,6 +26,11 @@ def test_holes_between_longer_operations_that_xla_fuses_are_told_with_these(tmp_
     """None takes less than 10 us; of 80 us each 40 are a hole."""
     (one,) = find_short(tmp_path, *list_operations("Mul", 40))
     assert one.bound_ms == pytest.approx(0.36 + 0.4) and one.gain_ms == pytest.approx(0.9 * 0.76)
+
+
+@pytest.mark.parametrize("products, told", [(0, True), (2, True), (3, False)])
+def test_beside_many_products_it_is_not_told_what_xla_fuses(products, told, tmp_path):
+    assert bool(find_short(tmp_path, *list_operations("Mul", 40, products=products))) == told
 
 
 @pytest.mark.parametrize("kind, length, scope", [

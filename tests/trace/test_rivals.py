@@ -129,6 +129,16 @@ def test_what_is_moved_is_no_more_than_what_a_cause_has_without_recording(tmp_pa
     assert account.sum("input") > 0.02
 
 
+def test_what_recording_adds_comes_off_moved_time_in_the_same_share(tmp_path):
+    shares = []
+    for overhead in (0.0, 0.02):
+        account = read_waiting_steps(tmp_path, busy=200, recorded_ms=0.2, unrecorded_ms=0.2 - overhead)
+        assert account.overhead_left_ms == 0
+        waits = account.list("input")
+        shares.append(sum(one.slows_ms for one in waits) / sum(one.ms for one in waits))
+    assert 0 < shares[0] < 1 and shares[1] == pytest.approx(shares[0])
+
+
 def test_time_that_is_moved_takes_its_part_of_the_events_with_it():
     charges = [Charge("work", "a", 6.0, events=60.0), Charge("work", "b", 2.0, events=10.0), Charge("input", "", 1.0)]
     work, other, waits = move_time(charges, {"work": 2.0}, {"input": 1.0})
