@@ -69,6 +69,15 @@ def test_under_a_strategy_nothing_is_advised_that_fails_there(tmp_path):
     assert any("jit_compile" in one.change for one in loop), "a loop of one's own may be compiled"
 
 
+@pytest.mark.parametrize("program, told", [("keras", False), ("loop", True)])
+def test_what_keras_makes_tensors_of_for_a_strategy_is_nobodys_to_change(program, told, tmp_path):
+    python, lines = list_replicas(start=100)
+    python += [("convert_to_tensor", 400 * i + 302, 80) for i in range(10)]
+    python += [("step", 400 * i, 390, CALL) for i in range(10)]
+    found = find(tmp_path, python, [], program, {"cores": 2}, lines)
+    assert any(one.rule == "conversion" for one in found) == told
+
+
 @pytest.mark.parametrize("program, start, told", [("loop", 70, True), ("keras", 70, False), ("keras", 90, True)])
 def test_that_fit_starts_devices_in_turn_is_nothing_its_user_can_change(program, start, told, tmp_path):
     python, lines = list_replicas(start)
@@ -231,3 +240,24 @@ def test_the_longest_stage_is_named_and_its_time_where_it_explains_the_wait(tmp_
     ):
         ahead = {"tf_data_private_threadpool/1": [("Iterator::Root::Map", 0, length)]}
         assert told in find(tmp_path / str(number), python, main, "loop", lines=ahead)[0].what
+
+
+@pytest.mark.parametrize("path, first, told", [
+    ("Shuffle::Map", 20, True), ("Batch::Shuffle", 20, True), ("ShuffleAndRepeat::Map", 20, True),
+    ("Shuffle::Map", 3, False), ("Map::ShuffledFiles", 20, False),
+])  # fmt: skip
+def test_a_buffer_that_is_filled_in_each_epoch_is_to_be_smaller(path, first, told, tmp_path):
+    """Epochs of eight steps; the first of each waits so many ms, the others one."""
+    python: list[Any] = []
+    main: list[Any] = []
+    begin = 0.0
+    for number in range(25):
+        wait = 1000.0 * (first if number % 8 == 0 else 1)
+        python += [("train", begin, wait + 2000, MARK), ("Iterator::Root", begin + 50, wait - 50)]
+        main += [("dense/A:MatMul", begin + wait, 2000)]
+        begin += wait + 2000
+        python += [("tfperf.epoch", begin, 10)] if number % 8 == 7 else []
+        begin += 20
+    ahead = {"tf_data_private_threadpool/1": [(f"Iterator::Root::Prefetch::{path}", 0, begin)]}
+    (one,) = [one for one in find(tmp_path, python, main, "keras", lines=ahead) if one.rule == "input"]
+    assert ("smaller buffer" in one.change, "first step of each epoch" in one.what) == (told, told)

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """All of it: a dataset makes tensors beside the steps."""
+    """All of it: a dataset makes tensors beside the steps. Those that Keras makes for a strategy remain."""
+    if found.program == "keras" and found.device_waits:
+        return
     ms = found.account.sum("conversion")
     before = sum(one.ms for one in found.account.list("conversion") if not one.name)
     what = "lists or arrays are made" if 2 * before > ms else "arguments of a compiled call are made"
@@ -21,7 +23,8 @@ RULE = Rule(
     "conversion", "Arrays are converted at each call", find,
     {
         "engine": "keep the data on the device", "card": "give the data as a dataset",
-        "keras": "give the data as a tf.data.Dataset", "loop": "pass tensors: take batches from a tf.data.Dataset",
+        "keras": "make tensors of arrays once, before fit: tf.constant(array); or take them from a tf.data.Dataset",
+        "loop": "pass tensors: take batches from a tf.data.Dataset",
         "jax": "put batches on the device ahead of the step, by jax.device_put",
     },
     before="for i in range(steps):\n    step(x[i * 64 : (i + 1) * 64])  # NumPy arrays",

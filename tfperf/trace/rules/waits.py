@@ -1,7 +1,10 @@
 """Steps that wait for their batch."""
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tfperf.trace.rules.rule import Cost, Rule
 
@@ -25,7 +28,9 @@ def find(found: "Attribution") -> Iterator[Cost]:
     if anew:
         what, change = "each step makes an iterator of a dataset anew, fills it and ends it", ONE_ITERATOR
     generators = any("Generator" in one.name for one in found.stages)
-    if change is None and found.stages and not generators and found.program == "keras":
+    if change is None and found.stages and SHUFFLE.search(found.stages[0].name) and is_once_an_epoch(found):
+        what, change = "the first step of each epoch waits for input", FILLED
+    elif change is None and found.stages and not generators and found.program == "keras":
         change = FEED  # it is no PyDataset
     yield Cost(f"{what}{stage}", ms, ms - ready, change=change)
 
@@ -45,11 +50,24 @@ def is_iterator_made_anew(found: "Attribution") -> bool:
     return found.notes.program == "loop" and found.account.iterators >= OFTEN * found.account.steps
 
 
+def is_once_an_epoch(found: "Attribution") -> bool:
+    """Whether the longest waits, as many as epochs ended, are most of them."""
+    waits, epochs = found.account.moments.get("input"), found.account.epochs
+    if waits is None or not epochs or found.account.steps < FEWEST_STEPS * epochs:
+        return False
+    lengths = np.sort(waits.end - waits.begin)
+    return bool(lengths[-epochs:].sum() >= ONCE * lengths.sum())
+
+
+ONCE = 0.6  # share of all waits
+FEWEST_STEPS = 4  # of an epoch, from which on waits once an epoch are few of many
+SHUFFLE = re.compile(r"(^|::)Shuffle(AndRepeat)?(::|$)")  # itself or what it is filled from
 MOSTLY = 0.5  # of the wait, from which on a stage explains it
 OFTEN = 0.9  # iterators that are made a step, from which on each step makes one
 ONE_ITERATOR = "make one before the loop, batches = iter(data.repeat()), and take next(batches) in each step"
 CHEAPER_WHAT = "threads that prepare the data slow the steps"
 CHEAPER = "prepare the data once: cache() it, or store what the pipeline makes of it"
+FILLED = "give shuffle() a smaller buffer, as it is filled anew in each epoch; or cache() what comes before it"
 FEED = "prepare the data in parallel, cache() and prefetch() it"
 RULE = Rule(
     "input", "Steps wait for input", find,
