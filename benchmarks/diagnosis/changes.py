@@ -53,7 +53,7 @@ def set_model(model: keras.Model, settings: Mapping[str, Any]) -> Iterator[None]
         model.train_function = None
 
 
-def lengthen_epochs(fit: Fit, change: str) -> Fit | None:
+def make_longer_epochs(fit: Fit, change: str) -> Fit | None:
     """Epochs of LONGER times as many steps; None where something else is done once an epoch, too."""
     if fit.settings or fit.callbacks() or not hasattr(fit.data, "repeat"):
         return None
@@ -79,5 +79,5 @@ def keep_data(fit: Fit, change: str) -> Fit | None:
 
 
 CHANGES: dict[str, Callable[[Fit, str], Fit | None]] = {
-    "epoch": lengthen_epochs, "conversion": give_dataset, "input": keep_data,
+    "epoch": make_longer_epochs, "conversion": give_dataset, "input": keep_data,
 }  # fmt: skip

@@ -66,9 +66,9 @@ def repeat(step: Step, *arguments: Any, after: Callable[[int, Any], None] | None
 
 
 def take_many(step: Step, times: int) -> Step:
-    """A function that takes so many steps in one call."""
+    """A function that takes so many steps in one call, compiled as the step is."""
 
-    @tf.function
+    @tf.function(jit_compile=getattr(step, "_jit_compile", None))
     def take(*arguments: Any) -> Any:
         loss = step(*arguments)
         for _ in tf.range(times - 1):

@@ -92,19 +92,19 @@ def test_short_operations_with_holes_between_are_told(tmp_path):
     (one,) = find(tmp_path, python, kernels)
     assert one.rule == "short_operations" and "engine.xla" in one.change
     assert one.bound_ms == pytest.approx(0.735 + 0.25)  # 49 holes of 15 us, and 50 operations that do hardly anything
-    assert one.gain_ms == pytest.approx(0.9 * 0.985)
+    assert one.gain_ms == pytest.approx(0.9 * 0.985 - 0.1)  # less what a program of XLA takes to be started
 
 
 def test_of_a_call_in_which_little_is_recorded_operations_are_too_short(tmp_path):
-    """The executor runs from 10 to 90 us, an operation that is long enough to be recorded for 20 of them."""
-    python: list[Any] = [("train", 100 * i, 100, MARK) for i in range(4)] + [
-        ("step", 100 * i, 100, CALL) for i in range(4)
+    """The executor runs from 100 to 900 us, an operation that is long enough to be recorded for 200 of them."""
+    python: list[Any] = [("train", 1000 * i, 1000, MARK) for i in range(4)] + [
+        ("step", 1000 * i, 1000, CALL) for i in range(4)
     ]
-    main: list[Any] = [("ExecutorState::Process", 100 * i + 10, 80) for i in range(4)]
-    main += [("a/A:MatMul", 100 * i + 40, 20) for i in range(4)]
+    main: list[Any] = [("ExecutorState::Process", 1000 * i + 100, 800) for i in range(4)]
+    main += [("a/A:MatMul", 1000 * i + 400, 200) for i in range(4)]
     first, _ = find(tmp_path, python, main, "loop")
     assert first.rule == "short_operations" and "too short to be recorded" in first.what
-    assert first.bound_ms == pytest.approx(0.06)
+    assert first.bound_ms == pytest.approx(0.6)
 
 
 def test_many_calls_a_step_are_told_with_what_they_start(tmp_path):
@@ -193,7 +193,7 @@ def test_eager_steps_are_told_and_their_lines_are_not(tmp_path):
     (one,) = find(tmp_path, python, [], "loop", lines=looks)
     assert one.rule == "eager" and "20 operations" in one.what and "tf.function" in one.change
     assert one.ms == pytest.approx(20 * (0.6 + 0.2))  # all but the kernels, and what is no work of those
-    assert one.gain_ms == pytest.approx(0.8 * (20 - 6 - 0.08 * 20))  # a compiled call takes as long as six and a bit
+    assert one.gain_ms == pytest.approx(0.8 * (20 - 6))  # a compiled call takes as long to be started as six
 
 
 def test_lines_of_a_function_are_one_finding(tmp_path):

@@ -42,6 +42,18 @@ def test_what_may_be_no_divisor_is_called_none(notes, steps, tmp_path):
     assert one.change == f"set steps_per_execution={steps} of compile(), or another divisor of the steps of an epoch"
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_compiled_loop_takes_its_steps_inside_of_what_is_compiled(compiled, tmp_path):
+    python, main = list_steps()
+    module = {"step": [("dot.1", "dot", "dense/MatMul", [])]}
+    main = [("dot.1", *times, {"hlo_op": "dot.1", "hlo_module": "step"}) for _, *times in main] if compiled else main
+    lines = {"/host:CPU": {"p": us(*python), "m": us(*main)}}
+    told = parse_notes({"own": True, "optimizers": [], "program": "loop"})
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", lines, module if compiled else ()), told)
+    (one,) = list_findings(found)
+    assert one.rule == "calls" and ("jit_compile=True" in one.change) == compiled == found.compiled
+
+
 def test_of_an_unknown_epoch_only_the_condition_is_told(tmp_path):
     (one,) = find(tmp_path, *list_steps(), "keras")
     assert one.change == "set steps_per_execution=16 of compile(), or another divisor of the steps of an epoch"
@@ -229,6 +241,21 @@ def test_an_eager_step_can_give_back_its_kernels_too(tmp_path):
             main += [("KernelAndDeviceFunc::Run", begin + 5, length - 10)]
     (one,) = [one for one in find(tmp_path, python, main, "loop") if one.rule == "eager"]
     assert one.bound_ms > one.gain_ms + 0.8
+
+
+@pytest.mark.parametrize("start, left", [(100, 100), (3000, 6 * 200)])
+def test_a_step_that_calls_a_compiled_function_already_has_its_start_to_pay(start, left, tmp_path):
+    """Twenty operations of 200 us before the call, whose start takes less or more than six of them."""
+    python: list[Any] = []
+    main: list[Any] = []
+    for i in range(4):
+        begin = 10_000 * i
+        python += [("train", begin, 9900, MARK), ("score", begin + 4000, start + 50, CALL)]
+        python += [(f"EagerLocalExecute: Mul{k}", begin + 200 * k, 200) for k in range(20)]
+        main += [("KernelAndDeviceFunc::Run", begin + 200 * k + 10, 180) for k in range(20)]
+        main += [("a/A:MatMul", begin + 4000 + start, 50)]
+    (one,) = [one for one in find(tmp_path, python, main, "loop") if one.rule == "eager"]
+    assert 1e3 * (one.ms - one.gain_ms) == pytest.approx(left, rel=0.2)
 
 
 def test_the_longest_stage_is_named_and_its_time_where_it_explains_the_wait(tmp_path):

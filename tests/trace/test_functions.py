@@ -1,5 +1,7 @@
 """Why functions were traced, what of them is constant, and the ledger of a recorded window."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -70,7 +72,7 @@ def test_a_ledger_of_another_program_has_no_causes(tmp_path):
 def test_each_call_has_its_own_compilation_whatever_other_threads_call_meanwhile(tmp_path):
     """An actor's call lies over three of the training's four calls."""
     module = {"name": "a_inference_f_79__XlaMustCompile_true_x_.2"}
-    python = [("train", 0, 100, {"step_num": 0})]
+    python: list[Any] = [("train", 0, 100, {"step_num": 0})]
     python += [("f", 25 * i, 20, {"tf_function_call": "notTraced-xla"}) for i in range(4)]
     python += [("CpuCompiler::RunBackend", 25 * i + 2, 8, module) for i in range(4)]
     actor = [("act", 10, 50, {"tf_function_call": "notTraced-nonXla"})]

@@ -19,6 +19,7 @@ OFTEN = 4  # calls a step of a function from which on these are what there are t
 # Keras' loop of several steps fails under a strategy
 LARGER = "give each device a larger batch, and the optimizer a learning rate for that: a call does more then"
 MOST = 20  # operations in each of them, from which on it is these that take time between them
+COMPILED = "take several steps in one tf.function(jit_compile=True), in a loop over tf.range inside of it"
 WHOLE = (
     "take the whole step in one tf.function, which calls the others; where Python has to run between them, give each "
     "call the inputs of several"
@@ -69,7 +70,7 @@ def _choose_longer(epoch: float | None) -> float:
 def _choose_change(found: "Attribution", steps: int, epoch: float | None) -> str | None:
     """For Keras: with how many steps a call; None: the rule's."""
     if found.program != "keras":
-        return None
+        return COMPILED if found.program == "loop" and found.compiled else None
     if found.device_waits:
         return LARGER
     if (

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tfperf.trace.rules.lines import sum_functions
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 FEWEST = 15  # eager operations a step from which it is no compiled step with some of them around
 MOST = 2  # functions that are told
 ASSIGNS = re.compile(r"Assign\w*VariableOp|ResourceApply|ResourceScatter")
-CALL, EACH = 6.0, 0.08  # what a compiled call takes, and each of its operations, beside what one takes eagerly
+CALL = 6.0  # what a compiled call takes to be started, beside what one operation takes eagerly
 
 
 def count_eager(found: "Attribution") -> float:
@@ -32,27 +31,27 @@ def is_eager(found: "Attribution") -> bool:
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """What starts operations, of the whole step or beside a compiled one; a compiled call has some overhead, too."""
+    """What starts operations, of the whole step or beside a compiled one; the whole step's call has to be started."""
     count, work = count_eager(found), found.account.sum("eager_work")
     kernels = min(found.short_kernels_ms, work)
     if is_eager(found):
         others = sum(one.python_ms for one in sum_functions(found.account) if one.alone)
         ms = found.account.sum("eager", "python", "dispatch") + kernels - others
         what = f"eager execution: Python starts {count:.0f} operations a step one by one"
-        yield replace(_make_cost(what, ms, count), bound_ms=ms + work - kernels)
+        yield Cost(what, ms, ms - _estimate_start(found, ms, count), ms + work - kernels)
     elif count >= FEWEST:
         mine = sorted((one for one in sum_functions(found.account) if one.starts), key=lambda one: -one.eager_ms)
         if mine:
             ms = max(0.0, sum(one.python_ms + one.eager_ms for one in mine) - (work - kernels))
             where = ", ".join(f"{one.line} in {one.function}" for one in mine[:MOST])
-            yield _make_cost(
-                f"beside the compiled step Python starts {count:.0f} operations one by one, at {where}", ms, count
-            )
+            yield Cost(f"beside the compiled step Python starts {count:.0f} operations one by one, at {where}", ms, ms)
 
 
-def _make_cost(what: str, ms: float, count: float) -> Cost:
-    """With what a compiled call would save: not its own start, and less of each operation's."""
-    return Cost(what, ms, max(0.0, ms - (CALL + EACH * count) * ms / count))
+def _estimate_start(found: "Attribution", ms: float, count: float) -> float:
+    """ms of the start of one call, as long as that of CALL operations or of a function that steps call already."""
+    dispatch, calls = found.account.sum("dispatch"), sum(one.times for one in found.account.list("dispatch"))
+    of_operations = CALL * (ms - dispatch) / count
+    return min(of_operations, dispatch / calls) if calls >= 1 else of_operations
 
 
 RULE = Rule(

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 SHORT = 0.5  # share of operations that are short
 HOLE_MS = 0.05  # between one operation and the next that it starts, at most
 SAVED = 0.9  # share of that time that compiled programs did without, 0.73 to 1.1 in those that were measured
+START_MS = 0.1  # what a processor's program of XLA takes to be started, 0.05 to 0.12 in those that were measured
 HOLES = 0.2  # share of the step from which on holes between operations tell, however long those are
 FUSED_US, FEW_PRODUCTS = 100.0, 0.2  # operations up to which, and beside what share of products, XLA makes one of many
 ONE_LOOP = 0.9  # share of the operations' time that is in the training's own loop, where there is no other
+ONE_PROGRAM = ("loop", "jax")
 LOOP = re.compile(r"while(_\d+)?")
 
 
@@ -36,16 +38,26 @@ def find(found: "Attribution") -> Iterator[Cost]:
     ms = account.sum("between") - sum(one.ms for one in list_repeated(found))
     fused = 0.0 if accelerators else _compute_fused_share(found)
     change = LARGER if found.device_waits and found.program == "keras" else None
+    start = 0.0 if accelerators else _estimate_start(found)
     holes = HOLE_MS * launches.per_step if launches is not None else 0.0
     if not accelerators and len(every) <= 1 and ms > max(account.sum("work"), holes):
         what = "most of a call goes to operations that are too short to be recorded"
-        yield Cost(what, SAVED * ms, SAVED * ms, ms, change)
+        yield _make_cost(what, ms, start, change)
     elif launches is not None and (launches.short > SHORT or (fused > SHORT and ms >= HOLES * account.period_ms)):
         ms += 0.0 if accelerators else max(launches.starts, fused) * account.sum("work")
-        yield Cost(
-            f"between the {launches.per_step:.0f} operations of a step nothing runs: {launches.short:.0%} of them take "
-            f"less than {SHORT_US:g} us", SAVED * ms, SAVED * ms, ms, change,
-        )  # fmt: skip
+        what = f"between the {launches.per_step:.0f} operations of a step nothing runs: {launches.short:.0%} of them"
+        yield _make_cost(f"{what} take less than {SHORT_US:g} us", ms, start, change)
+
+
+def _make_cost(what: str, ms: float, start_ms: float, change: str | None) -> Cost:
+    """Of ms between operations; a compiled program has to be started, too."""
+    return Cost(what, SAVED * ms, max(0.0, SAVED * ms - start_ms), ms, change)
+
+
+def _estimate_start(found: "Attribution") -> float:
+    """ms a step; of a loop's function that takes many steps in a call XLA makes one program, Keras has one for each."""
+    calls = found.calls / max(len(found.steps), 1) if found.program in ONE_PROGRAM else 1.0
+    return START_MS * min(calls, 1.0)
 
 
 def _has_loops(found: "Attribution") -> bool:
