@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 SHORT = 0.5  # share of operations that are short
 HOLE_MS = 0.05  # between one operation and the next that it starts, at most
 SAVED = 0.9  # share of that time that compiled programs did without, 0.73 to 1.1 in those that were measured
-START_MS = 0.1  # what a processor's program of XLA takes to be started, 0.05 to 0.12 in those that were measured
+STEP_START_MS = 0.1  # what a program of XLA takes to be started in a step of Keras on a processor: 0.08 to 0.12
+START_MS = 0.03  # the same of a call, beside what that takes without XLA, up to 0.05
 HOLES = 0.2  # share of the step from which on holes between operations tell, however long those are
 FUSED_US, FEW_PRODUCTS = 100.0, 0.2  # operations up to which, and beside what share of products, XLA makes one of many
 ONE_LOOP = 0.9  # share of the operations' time that is in the training's own loop, where there is no other
-ONE_PROGRAM = ("loop", "jax")
 LOOP = re.compile(r"while(_\d+)?")
 
 
@@ -55,9 +55,10 @@ def _make_cost(what: str, ms: float, start_ms: float, change: str | None) -> Cos
 
 
 def _estimate_start(found: "Attribution") -> float:
-    """ms a step; of a loop's function that takes many steps in a call XLA makes one program, Keras has one for each."""
-    calls = found.calls / max(len(found.steps), 1) if found.program in ONE_PROGRAM else 1.0
-    return START_MS * min(calls, 1.0)
+    """ms a step; a loop's function is one program, however many steps it takes, in Keras each step is one."""
+    if found.program in ("loop", "jax"):
+        return START_MS * min(found.calls / max(len(found.steps), 1), 1.0)
+    return STEP_START_MS
 
 
 def _has_loops(found: "Attribution") -> bool:

@@ -1,0 +1,87 @@
+"""The benchmark of applied findings makes the change that each asks for, takes it back, and scores what it gains."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks.diagnosis.applied import score_change
+from benchmarks.diagnosis.changes import LONGER, make_change
+from benchmarks.diagnosis.fits import Pages, build_mlp, make_arrays, make_dataset
+from benchmarks.diagnosis.loops import repeat
+from benchmarks.diagnosis.program import Fit
+
+
+def make_finding(rule: str, change: str = "") -> dict[str, str]:
+    return {"rule": rule, "change": change}
+
+
+@pytest.mark.parametrize("gain, after, within", [
+    (2.0, [8.0, 8.1, 3.0], "yes"), (2.4, [8.0, 8.1, 3.0], "yes"), (2.6, [8.0, 8.1, 3.0], "no"),
+    (1.4, [8.0, 8.1, 3.0], "no"), (0.02, [10.0, 10.0, 10.0], "yes"), (0.2, [10.1, 10.1, 10.1], "no"),
+    (2.0, [], "not made"),
+])  # fmt: skip
+def test_what_is_said_is_held_against_the_median_of_differences(gain, after, within):
+    found = {"rule": "calls", "gain_ms": gain, "period_ms": 11.0, "before_ms": [10.0] * len(after), "after_ms": after}
+    assert score_change("one", found)["within"] == within
+
+
+@pytest.mark.parametrize("change, name, value", [
+    ("set steps_per_execution=12 of compile(), a divisor", "steps_per_execution", 12),
+    ("set jit_compile=True of compile(), or raise the batch size", "jit_compile", True),
+])  # fmt: skip
+def test_settings_of_compile_are_set_and_taken_back(change, name, value):
+    fit = Fit(build_mlp(4, 1), make_dataset(12), 12)
+    own = getattr(fit.model, name)
+    with pytest.raises(KeyError), make_change(fit, make_finding("calls", change)) as changed:
+        assert changed is fit and getattr(fit.model, name) == value != own
+        fit.model.fit(fit.data, verbose=0, shuffle=False)
+        raise KeyError
+    assert getattr(fit.model, name) == own and fit.model.train_function is None
+
+
+def test_longer_epochs_are_made_where_nothing_else_comes_once_an_epoch():
+    fit, finding = Fit(build_mlp(4, 1), make_dataset(2), 2), make_finding("epoch")
+    with make_change(fit, finding) as changed:
+        assert isinstance(changed, Fit) and changed.steps == LONGER * 2
+    for other in (
+        Fit(fit.model, fit.data, 2, lambda: [keras.callbacks.Callback()]), Fit(fit.model, make_arrays(2), 2),
+        Fit(fit.model, fit.data, 2, settings={"validation_data": make_dataset(1)}),
+    ):  # fmt: skip
+        with make_change(other, finding) as changed:
+            assert changed is None
+
+
+@pytest.mark.parametrize("data", [Pages(False), make_dataset(12)])
+def test_data_that_are_kept_are_the_same(data):
+    fit = Fit(build_mlp(4, 1), data, 12)
+    batches = [data[i] for i in range(12)] if isinstance(data, keras.utils.PyDataset) else list(data)
+    with make_change(fit, make_finding("input", "prepare the data once: cache() it")) as changed:
+        assert isinstance(changed, Fit)
+        for _ in range(2):
+            for mine, one in zip(changed.data, batches, strict=True):
+                np.testing.assert_array_equal(mine[0], one[0])
+                np.testing.assert_array_equal(mine[1], one[1])
+    with make_change(fit, make_finding("input", "give shuffle() a smaller buffer")) as changed:
+        assert changed is None
+
+
+def test_a_loop_that_is_changed_takes_as_many_steps():
+    count, seen = tf.Variable(0), []
+
+    @tf.function
+    def step() -> Any:
+        return count.assign_add(1)
+
+    loop = repeat(step, after=lambda number, loss: seen.append(number))
+    for rule, steps in (("calls", 16), ("short_operations", 1)):
+        with make_change(loop, make_finding(rule)) as changed:
+            count.assign(0)
+            seen.clear()
+            changed.run(lambda number: nullcontext(), range(3))
+            assert int(count) == len(seen) == 3 * steps == 3 * changed.steps_per_call
+    with make_change(loop, make_finding("python")) as changed:
+        assert changed is None
