@@ -12,7 +12,7 @@ from benchmarks.diagnosis.applied import score_change
 from benchmarks.diagnosis.changes import LONGER, make_change
 from benchmarks.diagnosis.fits import Pages, build_mlp, make_arrays, make_dataset
 from benchmarks.diagnosis.loops import repeat
-from benchmarks.diagnosis.program import Fit
+from benchmarks.diagnosis.program import Fit, OwnLoop
 
 
 def make_finding(rule: str, change: str = "") -> dict[str, str]:
@@ -81,6 +81,7 @@ def test_a_loop_that_is_changed_takes_as_many_steps():
         with make_change(loop, make_finding(rule)) as changed:
             count.assign(0)
             seen.clear()
+            assert isinstance(changed, OwnLoop)
             changed.run(lambda number: nullcontext(), range(3))
             assert int(count) == len(seen) == 3 * steps == 3 * changed.steps_per_call
     with make_change(loop, make_finding("python")) as changed:

@@ -269,21 +269,21 @@ def test_the_longest_stage_is_named_and_its_time_where_it_explains_the_wait(tmp_
         assert told in find(tmp_path / str(number), python, main, "loop", lines=ahead)[0].what
 
 
-@pytest.mark.parametrize("path, first, told", [
-    ("Shuffle::Map", 20, True), ("Batch::Shuffle", 20, True), ("ShuffleAndRepeat::Map", 20, True),
-    ("Shuffle::Map", 3, False), ("Map::ShuffledFiles", 20, False),
+@pytest.mark.parametrize("path, first, steps, told", [
+    ("Shuffle::Map", 20, 8, True), ("Batch::Shuffle", 20, 8, True), ("ShuffleAndRepeat::Map", 20, 8, True),
+    ("Shuffle::Map", 3, 8, False), ("Map::ShuffledFiles", 20, 8, False), ("Shuffle::Map", 20, 3, False),
 ])  # fmt: skip
-def test_a_buffer_that_is_filled_in_each_epoch_is_to_be_smaller(path, first, told, tmp_path):
-    """Epochs of eight steps; the first of each waits so many ms, the others one."""
+def test_a_buffer_that_is_filled_in_each_epoch_is_to_be_smaller(path, first, steps, told, tmp_path):
+    """Epochs of so many steps; the first of each waits so many ms, the others one."""
     python: list[Any] = []
     main: list[Any] = []
     begin = 0.0
     for number in range(25):
-        wait = 1000.0 * (first if number % 8 == 0 else 1)
+        wait = 1000.0 * (first if number % steps == 0 else 1)
         python += [("train", begin, wait + 2000, MARK), ("Iterator::Root", begin + 50, wait - 50)]
         main += [("dense/A:MatMul", begin + wait, 2000)]
         begin += wait + 2000
-        python += [("tfperf.epoch", begin, 10)] if number % 8 == 7 else []
+        python += [("tfperf.epoch", begin, 10)] if number % steps == steps - 1 else []
         begin += 20
     ahead = {"tf_data_private_threadpool/1": [(f"Iterator::Root::Prefetch::{path}", 0, begin)]}
     (one,) = [one for one in find(tmp_path, python, main, "keras", lines=ahead) if one.rule == "input"]

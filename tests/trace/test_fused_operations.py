@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.trace.profiles import us
 from tests.trace.test_findings import MARK, find
 
 
@@ -56,3 +57,12 @@ def test_all_of_a_trainings_own_loop_is_in_it(tmp_path):
     main += [("mean:Mean", 1000 * i + 795, 2) for i in range(4)]
     (one,) = find_short(tmp_path, python, main)
     assert one.bound_ms > 0.7
+
+
+def test_a_program_of_an_accelerator_costs_no_start_that_is_known(tmp_path):
+    """What it takes there beside the kernels is not known: nothing comes off."""
+    python = [("train", 1000 * i, 990, MARK) for i in range(4)]
+    kernels = [(f"k{k}", 1000 * i + 20 * k, 5, {"tf_op": f"a/A{k}:Mul"}) for i in range(4) for k in range(40)]
+    (one,) = [one for one in find(tmp_path, python, [], "keras", **{"/device:GPU:0": {"Stream #1": us(*kernels)}})
+              if one.rule == "short_operations"]  # fmt: skip
+    assert one.gain_ms == pytest.approx(0.9 * one.bound_ms)

@@ -51,7 +51,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
 
 def _make_cost(what: str, ms: float, start_ms: float, change: str | None) -> Cost:
     """Of ms between operations; a compiled program has to be started, too."""
-    return Cost(what, SAVED * ms, max(0.0, SAVED * ms - start_ms), ms, change)
+    return Cost(what, SAVED * ms, SAVED * ms - start_ms, ms, change)
 
 
 def _estimate_start(found: "Attribution") -> float:
