@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.diagnosis.program import Fit, OwnLoop
+from tfperf.trace.rules.waits import CHEAPER, FEED
 
-BATCH = 64
 LONGER = 16  # times as many steps an epoch
 AHEAD = 2  # batches
 
@@ -32,7 +32,9 @@ def make_change(training: Fit | OwnLoop, finding: Mapping[str, Any]) -> Iterator
 
 
 def read_settings(fit: Fit, finding: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What of `compile` a change names; None where it names nothing of it."""
+    """What of `compile` a change names; None where it names nothing of it, or the model heeds no setting."""
+    if type(fit.model).make_train_function is not keras.Model.make_train_function:
+        return None
     if steps := re.search(r"steps_per_execution=(\d+)", finding["change"]):
         return {"steps_per_execution": int(steps[1])}
     return {"jit_compile": True} if "jit_compile=True" in finding["change"] else None
@@ -60,24 +62,17 @@ def make_longer_epochs(fit: Fit, change: str) -> Fit | None:
     return replace(fit, steps=LONGER * fit.steps)
 
 
-def give_dataset(fit: Fit, change: str) -> Fit | None:
-    """Arrays as a dataset; None where the data are none."""
-    if not isinstance(fit.data, tuple):
-        return None
-    return replace(fit, data=tf.data.Dataset.from_tensor_slices(fit.data).batch(BATCH).cache().prefetch(AHEAD))
-
-
 def keep_data(fit: Fit, change: str) -> Fit | None:
     """What a pipeline or a PyDataset makes of an epoch, made once; None where that is not asked for."""
-    if "cache()" not in change or isinstance(fit.data, tuple):
-        return None
-    if isinstance(fit.data, tf.data.Dataset):
-        return replace(fit, data=fit.data.cache().prefetch(AHEAD))
-    batches = [fit.data[number] for number in range(fit.steps)]
-    arrays = tuple(np.stack(parts) for parts in zip(*batches, strict=True))
-    return replace(fit, data=tf.data.Dataset.from_tensor_slices(arrays).cache().prefetch(AHEAD))
+    if isinstance(fit.data, tf.data.Dataset) and change in (FEED, CHEAPER):
+        return replace(fit, data=fit.data.take(fit.steps).cache().prefetch(AHEAD))
+    if isinstance(fit.data, keras.utils.PyDataset) and change == CHEAPER:
+        batches = [fit.data[number] for number in range(fit.steps)]
+        arrays = tf.nest.map_structure(lambda *parts: np.stack(parts), *batches)
+        return replace(fit, data=tf.data.Dataset.from_tensor_slices(arrays).cache().prefetch(AHEAD))
+    return None
 
 
 CHANGES: dict[str, Callable[[Fit, str], Fit | None]] = {
-    "epoch": make_longer_epochs, "conversion": give_dataset, "input": keep_data,
+    "epoch": make_longer_epochs, "input": keep_data,
 }  # fmt: skip

@@ -61,14 +61,15 @@ def repeat(step: Step, *arguments: Any, after: Callable[[int, Any], None] | None
     def compile_step() -> OwnLoop:
         return repeat(tf.function(step.python_function, jit_compile=True), *arguments, after=after)
 
-    known = hasattr(step, "python_function") and times == 1
-    return OwnLoop(run, times, {"calls": change_calls, "short_operations": compile_step} if known else {})
+    changes = {"calls": change_calls, "short_operations": compile_step}
+    graph = hasattr(step, "python_function") and not step._jit_compile  # XLA takes what does not change out of a loop
+    return OwnLoop(run, times, changes if graph and times == 1 else {})
 
 
 def take_many(step: Step, times: int) -> Step:
-    """A function that takes so many steps in one call, compiled as the step is."""
+    """A function that takes so many steps in one call."""
 
-    @tf.function(jit_compile=getattr(step, "_jit_compile", None))
+    @tf.function
     def take(*arguments: Any) -> Any:
         loss = step(*arguments)
         for _ in tf.range(times - 1):
@@ -198,7 +199,14 @@ def make_one_step_a_call(planted: bool) -> OwnLoop:
         weight.assign_sub(1e-3 * tf.matmul(x, error, transpose_a=True))
         return tf.reduce_mean(error)
 
-    return repeat(tf.function(take)) if planted else repeat(take_many(take, 512), times=512)
+    @tf.function
+    def take_all() -> Any:
+        loss = tf.constant(0.0)
+        for _ in tf.range(512):
+            loss = take()
+        return loss
+
+    return repeat(tf.function(take)) if planted else repeat(take_all, times=512)
 
 
 @register_program("short_operations")

@@ -60,7 +60,10 @@ def run_programs(only: str, folder: str, module: str) -> Iterator[tuple[str, dic
 def run_program(name: str, output: Path, module: str) -> dict[str, Any]:
     """What a program gives in a process of its own. Raises: UserError where it fails."""
     command = [sys.executable, "-m", f"benchmarks.diagnosis.{module}", name, str(output)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{name}: takes more than {SECONDS} s") from None
     if done.returncode:
         raise UserError(f"{name}: failed: {done.stderr.strip().splitlines()[-1:]}")
     found: dict[str, Any] = json.loads(output.read_text())

@@ -51,7 +51,7 @@ def test_a_compiled_loop_takes_its_steps_inside_of_what_is_compiled(compiled, tm
     told = parse_notes({"own": True, "optimizers": [], "program": "loop"})
     found = read_attribution(write(tmp_path / "vm.xplane.pb", lines, module if compiled else ()), told)
     (one,) = list_findings(found)
-    assert one.rule == "calls" and ("jit_compile=True" in one.change) == compiled == found.compiled
+    assert one.rule == "calls" and ("XLA" in one.change) == compiled == found.compiled
 
 
 def test_of_an_unknown_epoch_only_the_condition_is_told(tmp_path):
@@ -81,13 +81,26 @@ def test_under_a_strategy_nothing_is_advised_that_fails_there(tmp_path):
     assert any("jit_compile" in one.change for one in loop), "a loop of one's own may be compiled"
 
 
-@pytest.mark.parametrize("program, told", [("keras", False), ("loop", True)])
-def test_what_keras_makes_tensors_of_for_a_strategy_is_nobodys_to_change(program, told, tmp_path):
-    python, lines = list_replicas(start=100)
-    python += [("convert_to_tensor", 400 * i + 302, 80) for i in range(10)]
-    python += [("step", 400 * i, 390, CALL) for i in range(10)]
-    found = find(tmp_path, python, [], program, {"cores": 2}, lines)
+@pytest.mark.parametrize("program, own, told", [("keras", False, False), ("keras", True, True), ("loop", False, True)])
+def test_what_keras_own_train_function_makes_tensors_of_is_nobodys_to_change(program, own, told, tmp_path):
+    python, main = list_steps()
+    python += [("convert_to_tensor", 100 * i + 71, 25) for i in range(4)]
+    python += [("step", 100 * i, 98, CALL) for i in range(4)]
+    found = find(tmp_path, python, main, program, {"own_train_function": own})
     assert any(one.rule == "conversion" for one in found) == told
+
+
+@pytest.mark.parametrize("rule, own", [("eager", True), ("eager", False), ("short_operations", True)])
+def test_a_train_function_of_ones_own_is_compiled_by_itself(rule, own, tmp_path):
+    python: list[Any] = [("train", 10_000 * i, 9900, MARK) for i in range(4)]
+    main: list[Any] = [("ExecutorState::Process", 10_000 * i, 9000) for i in range(4)]
+    if rule == "eager":
+        python += [(f"EagerLocalExecute: Mul{k}", 10_000 * i + 400 * k, 390) for i in range(4) for k in range(20)]
+        main = [("KernelAndDeviceFunc::Run", 10_000 * i + 400 * k + 5, 80) for i in range(4) for k in range(20)]
+    else:
+        python += [("step", 10_000 * i, 9900, CALL) for i in range(4)]
+    (one,) = [one for one in find(tmp_path, python, main, "keras", {"own_train_function": own}) if one.rule == rule]
+    assert ("tf.function" in one.change) == own and ("of compile()" in one.change) != own
 
 
 @pytest.mark.parametrize("program, start, told", [("loop", 70, True), ("keras", 70, False), ("keras", 90, True)])
@@ -267,24 +280,3 @@ def test_the_longest_stage_is_named_and_its_time_where_it_explains_the_wait(tmp_
     ):
         ahead = {"tf_data_private_threadpool/1": [("Iterator::Root::Map", 0, length)]}
         assert told in find(tmp_path / str(number), python, main, "loop", lines=ahead)[0].what
-
-
-@pytest.mark.parametrize("path, first, steps, told", [
-    ("Shuffle::Map", 20, 8, True), ("Batch::Shuffle", 20, 8, True), ("ShuffleAndRepeat::Map", 20, 8, True),
-    ("Shuffle::Map", 3, 8, False), ("Map::ShuffledFiles", 20, 8, False), ("Shuffle::Map", 20, 3, False),
-])  # fmt: skip
-def test_a_buffer_that_is_filled_in_each_epoch_is_to_be_smaller(path, first, steps, told, tmp_path):
-    """Epochs of so many steps; the first of each waits so many ms, the others one."""
-    python: list[Any] = []
-    main: list[Any] = []
-    begin = 0.0
-    for number in range(25):
-        wait = 1000.0 * (first if number % steps == 0 else 1)
-        python += [("train", begin, wait + 2000, MARK), ("Iterator::Root", begin + 50, wait - 50)]
-        main += [("dense/A:MatMul", begin + wait, 2000)]
-        begin += wait + 2000
-        python += [("tfperf.epoch", begin, 10)] if number % steps == steps - 1 else []
-        begin += 20
-    ahead = {"tf_data_private_threadpool/1": [(f"Iterator::Root::Prefetch::{path}", 0, begin)]}
-    (one,) = [one for one in find(tmp_path, python, main, "keras", lines=ahead) if one.rule == "input"]
-    assert ("smaller buffer" in one.change, "first step of each epoch" in one.what) == (told, told)

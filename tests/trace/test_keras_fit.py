@@ -253,3 +253,30 @@ def test_a_function_of_the_programs_own_that_makes_train_functions_is_left(tmp_p
     model.__dict__["make_train_function"] = make
     fit(model, ProfileCallback(tmp_path, steps=4, skip=2))
     assert model.make_train_function is make and made
+
+
+class OwnFunction(keras.Sequential):
+    """Trains by a function of its own, which takes a batch a call."""
+
+    def make_train_function(self, force=False):
+        @tf.function
+        def train(iterator):
+            x, y = next(iterator)
+            loss = tf.reduce_mean(tf.square(x @ self.weight - y))
+            self.weight.assign_sub(1e-6 * tf.ones_like(self.weight) * loss)
+            return {"loss": loss}
+
+        self.train_function = train
+        return train
+
+
+@pytest.mark.parametrize("kind", [OwnFunction, keras.Sequential])
+def test_a_train_function_of_ones_own_is_told_to_take_the_steps_that_a_setting_asks_for(kind, tmp_path):
+    model = kind([keras.layers.Input((8,)), keras.layers.Dense(1)])
+    model.weight = tf.Variable(tf.ones((8, 1)))
+    model.compile("sgd", "mse", jit_compile=False)
+    fit(model, ProfileCallback(tmp_path, steps=8, skip=6), epochs=3)
+    assert read_notes(tmp_path).own_train_function == (kind is OwnFunction)
+    calls = next(one for one in list_findings(read_attribution(tmp_path)) if one.rule == "calls")
+    assert "steps_per_execution" in calls.change
+    assert ("train function has to take as many batches" in calls.change) == (kind is OwnFunction)

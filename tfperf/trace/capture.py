@@ -64,6 +64,7 @@ class Capture:
     program: ProgramKind = "loop"
     series: str = ""  # the `group` of Notes
     calls_per_epoch: float | None = None
+    own_train_function: bool = False
     read_utilisation: Callable[[], tuple[float | None, ...]] = tuple  # of each GPU, by its driver
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     begins: list[float] = field(default_factory=list)  # when each began, seconds
@@ -230,8 +231,8 @@ class Capture:
         return Notes(
             own=True, program=self.program, optimizers=optimizers, loops=self.loops,
             forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
-            usual_turns=self.usual_turns, calls_per_epoch=self.calls_per_epoch,
-            calls=len(self.seconds[self.skip :]), wanted=self.calls, **vars(self.times),
+            usual_turns=self.usual_turns, calls_per_epoch=self.calls_per_epoch, calls=len(self.seconds[self.skip :]),
+            own_train_function=self.own_train_function, wanted=self.calls, **vars(self.times),
             traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(constant)),
             table_updates=tuple(_try_collect("tables", lambda: find_table_work(optimizers, graphs), missing)),

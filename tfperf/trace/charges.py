@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tfperf.trace.claims import Cause
+from tfperf.trace.host_events import FIRST_BATCH
 
 EPOCH_CAUSES = frozenset(["validation", "epoch"])
 EPOCH_HOOKS = (
@@ -29,6 +30,8 @@ class Charge:
     @property
     def per_epoch(self) -> bool:
         """Whether it comes at the end of an epoch, or its begin."""
+        if self.cause == "input":
+            return self.name == FIRST_BATCH
         return self.cause in EPOCH_CAUSES or (self.cause == "callback" and self.name.endswith(EPOCH_HOOKS))
 
     def scale(self, factor: float) -> "Charge":

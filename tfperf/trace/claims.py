@@ -11,11 +11,13 @@ from tfperf.arrays import BoolMask, Indices, Int64Array, Times
 from tfperf.scopes import CALLBACK, GARBAGE, IN_TENSORFLOW, METHOD, SAMPLE, WRITING
 from tfperf.trace.host_events import (
     COMPILER,
+    FIRST_BATCH,
     INPUT_WAIT,
     SET_UP,
     clip_at_calls,
     find_compilations,
     find_endings,
+    find_first_calls,
     find_freed_after,
     find_rows,
     find_traces,
@@ -88,8 +90,7 @@ class Claims:
             "callback": callbacks.subtract(self._find_inner(validation, callbacks)),
             "validation": merge_events(events, np.append(validation, ended)),
             "work": self.work, "eager_work": self.eager_work, "method": self._find_methods(),
-            "py_function": merge_events(events, self.python),
-            "conversion": self._find_conversions(),
+            "py_function": merge_events(events, self.python), "conversion": self._find_conversions(),
             "input": merge_events(events, waits).add(self._merge_ranges("input")), "epoch": self._find_epochs(),
             "dispatch": self._find_dispatch(), "between": self.calls,
             "eager": merge_events(events, self._match(EAGER) & self.main),
@@ -209,8 +210,7 @@ class Claims:
     def _list_function_calls(self) -> Int64Array:
         """Rows of the training thread's calls of compiled functions."""
         rows = self.events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]
-        found: Int64Array = rows[self.main[rows]]
-        return found
+        return np.asarray(rows[self.main[rows]], np.int64)
 
     def _find_conversions(self) -> Intervals:
         """What makes tensors of arguments in calls, and of much data before them."""
@@ -280,10 +280,10 @@ class Claims:
 
     def _list_parts(self, cause: Cause) -> Iterator[tuple[str, Int64Array | BoolMask]]:
         events = self.events
-        if cause == "callback":
-            yield from list_details(events, CALLBACK)
-        elif cause == "garbage":
-            yield from list_details(events, GARBAGE)
+        if cause in ("callback", "garbage"):
+            yield from list_details(events, CALLBACK if cause == "callback" else GARBAGE)
+        elif cause == "input":
+            yield FIRST_BATCH, find_first_calls(events, self._list_function_calls(), self._find_ranges("epoch"))
         elif cause == "method":
             yield from ((name, rows[self.main[rows]]) for name, rows in list_details(events, METHOD))
         elif cause == "compilation":

@@ -20,6 +20,7 @@ INPUT_WAIT = re.compile(
 SET_UP = re.compile(r"EagerLocalExecute: (MakeIterator|AnonymousIterator\w*|\w*Dataset(V\d)?)")
 MADE, FREED = re.compile(r"EagerLocalExecute: MakeIterator"), re.compile("TFE_DeleteTensorHandle")
 ENDING_NS, FEW_CALLS = 100_000, 2  # what an iterator takes at least to be ended; calls that one is asked for
+FIRST_BATCH = "first of an epoch"  # of what steps wait for
 SOON_NS = 2_000_000  # from the end of what used an iterator to its own
 DATASETS, ASKED = "tf_data_", "tf_data_iterator_get_next"  # threads of datasets; of these, those that a step waits for
 
@@ -123,3 +124,11 @@ def find_rows(events: Events, *patterns: re.Pattern[str]) -> Int64Array:
 def merge_events(events: Events, which: Int64Array | BoolMask) -> Intervals:
     """When at least one of these events runs; which: their rows, or whether it is one of them (n)."""
     return merge_intervals(events.begin[which], events.end[which])
+
+
+def find_first_calls(events: Events, calls: Int64Array, epochs: Int64Array) -> Int64Array:
+    """Of these calls' rows the first after each epoch's end."""
+    ordered = calls[np.argsort(events.begin[calls], kind="stable")]
+    first = np.searchsorted(events.begin[ordered], events.begin[epochs])
+    found: Int64Array = np.unique(ordered[first[first < len(ordered)]])
+    return found

@@ -75,6 +75,7 @@ class Notes:
     group: str = ""  # the same for captures of one program one after the other
     calls: int | None = None  # marks that were set
     wanted: int | None = None  # calls that were to be recorded
+    own_train_function: bool = False  # of a Keras model, which heeds no setting of `compile`
     calls_per_epoch: Annotated[float, Field(gt=0)] | None = None  # less than one where calls go over several
     recorded_ms: float | None = None  # from call to call, median
     unrecorded_ms: float | None = None

@@ -19,7 +19,11 @@ OFTEN = 4  # calls a step of a function from which on these are what there are t
 # Keras' loop of several steps fails under a strategy
 LARGER = "give each device a larger batch, and the optimizer a learning rate for that: a call does more then"
 MOST = 20  # operations in each of them, from which on it is these that take time between them
-COMPILED = "take several steps in one tf.function(jit_compile=True), in a loop over tf.range inside of it"
+COMPILED = (
+    "take several steps in one tf.function, in a loop over tf.range; where it has their batches as one tensor, XLA can "
+    "compile the loop, too"
+)
+OWN = "; your own train function has to take as many batches a call, in a loop over tf.range"
 WHOLE = (
     "take the whole step in one tf.function, which calls the others; where Python has to run between them, give each "
     "call the inputs of several"
@@ -70,16 +74,16 @@ def _choose_longer(epoch: float | None) -> float:
 def _choose_change(found: "Attribution", steps: int, epoch: float | None) -> str | None:
     """For Keras: with how many steps a call; None: the rule's."""
     if found.program != "keras":
-        return COMPILED if found.program == "loop" and found.compiled else None
+        return COMPILED if found.program == "loop" and found.compiled and not found.device_waits else None
     if found.device_waits:
         return LARGER
-    if (
-        epoch is None or epoch % steps or (found.notes.turns or 1) != 1
-    ):  # of longer calls an epoch's steps are not noted
-        return f"set steps_per_execution={steps} of compile(), or another divisor of the steps of an epoch"
+    own = OWN if found.notes.own_train_function else ""
+    several = (found.notes.turns or 1) != 1  # of longer calls an epoch's steps are not noted
+    if epoch is None or epoch % steps or several:
+        return f"set steps_per_execution={steps} of compile(), or another divisor of the steps of an epoch{own}"
     return (
         f"set steps_per_execution={steps} of compile(), a divisor of an epoch's steps: with steps_per_epoch others "
-        "change how many are trained"
+        f"change how many are trained{own}"
     )
 
 

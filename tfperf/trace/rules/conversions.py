@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def find(found: "Attribution") -> Iterator[Cost]:
-    """All of it: a dataset makes tensors beside the steps. Those that Keras makes for a strategy remain."""
-    if found.program == "keras" and found.device_waits:
+    """All of it: a dataset makes tensors beside the steps. What Keras' own train function makes remains."""
+    if found.program == "keras" and not found.notes.own_train_function:
         return
     ms = found.account.sum("conversion")
     before = sum(one.ms for one in found.account.list("conversion") if not one.name)

@@ -38,7 +38,8 @@ def find(found: "Attribution") -> Iterator[Cost]:
         others = sum(one.python_ms for one in sum_functions(found.account) if one.alone)
         ms = found.account.sum("eager", "python", "dispatch") + kernels - others
         what = f"eager execution: Python starts {count:.0f} operations a step one by one"
-        yield Cost(what, ms, ms - _estimate_start(found, ms, count), ms + work - kernels)
+        change = RULE.changes["loop"] if found.notes.own_train_function else None
+        yield Cost(what, ms, ms - _estimate_start(found, ms, count), ms + work - kernels, change)
     elif count >= FEWEST:
         mine = sorted((one for one in sum_functions(found.account) if one.starts), key=lambda one: -one.eager_ms)
         if mine:

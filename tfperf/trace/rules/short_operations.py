@@ -37,8 +37,8 @@ def find(found: "Attribution") -> Iterator[Cost]:
     launches = None if busiest is None else found.launches[busiest]
     ms = account.sum("between") - sum(one.ms for one in list_repeated(found))
     fused = 0.0 if accelerators else _compute_fused_share(found)
-    change = LARGER if found.device_waits and found.program == "keras" else None
-    start = 0.0 if accelerators else _estimate_start(found)
+    change = _choose_change(found)
+    start = 0.0 if accelerators or change == LARGER else _estimate_start(found)
     holes = HOLE_MS * launches.per_step if launches is not None else 0.0
     if not accelerators and len(every) <= 1 and ms > max(account.sum("work"), holes):
         what = "most of a call goes to operations that are too short to be recorded"
@@ -49,14 +49,23 @@ def find(found: "Attribution") -> Iterator[Cost]:
         yield _make_cost(f"{what} take less than {SHORT_US:g} us", ms, start, change)
 
 
+def _choose_change(found: "Attribution") -> str | None:
+    """Where Keras' setting does nothing, or fails, another; None: the rule's."""
+    if found.program != "keras":
+        return None
+    if found.device_waits:
+        return LARGER
+    return RULE.changes["loop"] if found.notes.own_train_function else None
+
+
 def _make_cost(what: str, ms: float, start_ms: float, change: str | None) -> Cost:
     """Of ms between operations; a compiled program has to be started, too."""
     return Cost(what, SAVED * ms, SAVED * ms - start_ms, ms, change)
 
 
 def _estimate_start(found: "Attribution") -> float:
-    """ms a step; a loop's function is one program, however many steps it takes, in Keras each step is one."""
-    if found.program in ("loop", "jax"):
+    """ms a step; a function that takes many steps is one program, but in `fit` and for cards each step is one."""
+    if found.program in ("engine", "loop", "jax") or found.notes.own_train_function:
         return START_MS * min(found.calls / max(len(found.steps), 1), 1.0)
     return STEP_START_MS
 
