@@ -20,7 +20,7 @@ INPUT_WAIT = re.compile(
 SET_UP = re.compile(r"EagerLocalExecute: (MakeIterator|AnonymousIterator\w*|\w*Dataset(V\d)?)")
 MADE, FREED = re.compile(r"EagerLocalExecute: MakeIterator"), re.compile("TFE_DeleteTensorHandle")
 ENDING_NS, FEW_CALLS = 100_000, 2  # what an iterator takes at least to be ended; calls that one is asked for
-FIRST_BATCH = "first of an epoch"  # of what steps wait for
+FIRST_BATCH = "first batch of an epoch"  # that steps wait for
 SOON_NS = 2_000_000  # from the end of what used an iterator to its own
 DATASETS, ASKED = "tf_data_", "tf_data_iterator_get_next"  # threads of datasets; of these, those that a step waits for
 
@@ -127,8 +127,8 @@ def merge_events(events: Events, which: Int64Array | BoolMask) -> Intervals:
 
 
 def find_first_calls(events: Events, calls: Int64Array, epochs: Int64Array) -> Int64Array:
-    """Of these calls' rows the first after each epoch's end."""
+    """Of these calls' rows the first after each range of an epoch's end, which may hold calls of its own."""
     ordered = calls[np.argsort(events.begin[calls], kind="stable")]
-    first = np.searchsorted(events.begin[ordered], events.begin[epochs])
+    first = np.searchsorted(events.begin[ordered], events.end[epochs])
     found: Int64Array = np.unique(ordered[first[first < len(ordered)]])
     return found
