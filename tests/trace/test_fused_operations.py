@@ -29,6 +29,14 @@ def test_holes_between_longer_operations_that_xla_fuses_are_told_with_these(tmp_
     assert one.bound_ms == pytest.approx(0.36 + 0.4) and one.gain_ms == pytest.approx(0.9 * 0.76 - 0.03)
 
 
+def test_a_call_of_several_steps_starts_one_program_of_xla(tmp_path):
+    """Three calls of three steps, one after the other in a loop."""
+    python = [("train", 3000 * i, 2990, MARK) for i in range(3)]
+    main = [(f"while/body/a/A{k}:Mul", 1000 * i + 95 * k, 60) for i in range(9) for k in range(10)]
+    (one,) = [one for one in find(tmp_path, python, main, "loop", {"turns": 3}) if one.rule == "short_operations"]
+    assert 0.9 * one.bound_ms - one.gain_ms == pytest.approx(0.03 / 3)
+
+
 @pytest.mark.parametrize("products, told", [(0, True), (2, True), (3, False)])
 def test_beside_many_products_it_is_not_told_what_xla_fuses(products, told, tmp_path):
     assert bool(find_short(tmp_path, *list_operations("Mul", 40, products=products))) == told

@@ -38,9 +38,10 @@ def find(found: "Attribution") -> Iterator[Cost]:
     ms = account.sum("between") - sum(one.ms for one in list_repeated(found))
     fused = 0.0 if accelerators else _compute_fused_share(found)
     change = _choose_change(found)
-    start = 0.0 if accelerators or change == LARGER else _estimate_start(found)
     holes = HOLE_MS * launches.per_step if launches is not None else 0.0
-    if not accelerators and len(every) <= 1 and ms > max(account.sum("work"), holes):
+    hidden = not accelerators and len(every) <= 1 and ms > max(account.sum("work"), holes)
+    start = 0.0 if accelerators or change == LARGER else _estimate_start(found, hidden)
+    if hidden:
         what = "most of a call goes to operations that are too short to be recorded"
         yield _make_cost(what, ms, start, change)
     elif launches is not None and (launches.short > SHORT or (fused > SHORT and ms >= HOLES * account.period_ms)):
@@ -63,11 +64,14 @@ def _make_cost(what: str, ms: float, start_ms: float, change: str | None) -> Cos
     return Cost(what, SAVED * ms, SAVED * ms - start_ms, ms, change)
 
 
-def _estimate_start(found: "Attribution") -> float:
-    """ms a step; a function that takes many steps is one program, but in `fit` and for cards each step is one."""
-    if found.program in ("engine", "loop", "jax") or found.notes.own_train_function:
-        return START_MS * min(found.calls / max(len(found.steps), 1), 1.0)
-    return STEP_START_MS
+def _estimate_start(found: "Attribution", hidden: bool) -> float:
+    """ms a step; in `fit` and for cards each step is a program, else what a call takes, however many steps it has.
+
+    hidden: where most operations are not recorded, their own time, which goes, too, is as long as a call's start.
+    """
+    if found.program in ("card", "keras") and not found.notes.own_train_function:
+        return STEP_START_MS
+    return 0.0 if hidden else START_MS * min(found.calls / max(len(found.steps), 1), 1.0)
 
 
 def _has_loops(found: "Attribution") -> bool:
