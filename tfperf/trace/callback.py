@@ -87,7 +87,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """Put a mark around Keras' compiled function, so that it holds that and no other callback."""
         function: Callable[[Any], Any] = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
         written = getattr(function, "python_function", function)
-        self.capture.own_train_function = not getattr(written, "__module__", "").startswith("keras.")
+        self.capture.own_train_function = not str(getattr(written, "__module__", "")).startswith("keras.")
 
         def run_marked(iterator: Any) -> Any:
             self._close("epoch")
