@@ -63,7 +63,7 @@ def test_a_problem_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path))
     monkeypatch.setattr(problem, "save_problem", full_disk)
-    with pytest.raises(StorageError, match=r"no space left on the device.*nothing was left behind"):
+    with pytest.raises(StorageError, match=r"no space left on the device.*no part of it was left behind"):
         cache.make_problem_file("dis")
     assert not list(tmp_path.iterdir())
 

@@ -60,7 +60,7 @@ def test_storage_errors_say_what_where_and_what_is_intact(tmp_path, monkeypatch,
         temporary.write_bytes(b"x" * 300_000)
     text = str(caught.value)
     assert text.startswith(f"{path}: could not be written: {files.REASONS[number]}")
-    assert text.endswith("the a of before is intact" if there else "nothing was left behind")
+    assert text.endswith("the a of before is intact" if there else "no part of it was left behind")
     assert ("needs at least 0.3 MB" in text and "MB are free" in text) == (number in files.FULL)
     assert os.listdir(tmp_path) == ["a"] * there
 

@@ -168,7 +168,7 @@ def _is_about(error: OSError, *paths: Path) -> bool:
 
 
 def _describe_failure(path: Path, number: int, needed: int) -> str:
-    kept = f"the {path.name} of before is intact" if path.exists() else "nothing was left behind"
+    kept = f"the {path.name} of before is intact" if path.exists() else "no part of it was left behind"
     room = ""
     if number in FULL:
         free = shutil.disk_usage(path.parent).free
