@@ -43,6 +43,18 @@ def test_without_findings_it_says_what_is_unexplained(tmp_path):
     )
 
 
+def test_what_takes_much_without_a_known_change_is_told(tmp_path):
+    """First calls; and 20 us of each 100 of operations, which are none of it."""
+    python: list[Any] = [("train", 100 * i, 99, MARK) for i in range(4)]
+    python += [("f", 100 * i, 99, {"tf_function_call": "traced-nonXla"}) for i in range(4)]
+    python += [("tf.function-graph_building", 100 * i + 20, 70) for i in range(4)]
+    record = read(tmp_path, python, [("dense/A:MatMul", 100 * i, 20) for i in range(4)]) | {"findings": []}
+    last = describe_verdict(record)[-1]
+    assert (
+        "; for 0.0790 ms functions are traced and compiled, as in first calls, which a larger skip leaves out;" in last
+    )
+
+
 def test_rows_of_the_account_add_up(tmp_path):
     python = [("train", 100 * i, 90, MARK) for i in range(4)]
     record = read(tmp_path, python, [("dense/A:MatMul", 100 * i + 5, 60) for i in range(4)])

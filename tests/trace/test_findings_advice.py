@@ -51,7 +51,7 @@ def test_a_compiled_loop_takes_its_steps_inside_of_what_is_compiled(compiled, tm
     told = parse_notes({"own": True, "optimizers": [], "program": "loop"})
     found = read_attribution(write(tmp_path / "vm.xplane.pb", lines, module if compiled else ()), told)
     (one,) = list_findings(found)
-    assert one.rule == "calls" and ("XLA" in one.change) == compiled == found.compiled
+    assert one.rule == "calls" and ("around the compiled step" in one.change) == compiled == found.compiled
 
 
 def test_of_an_unknown_epoch_only_the_condition_is_told(tmp_path):

@@ -42,7 +42,19 @@ def test_calls_of_many_operations_are_not_what_costs(tmp_path):
     python += [("cell", 2000 * i + 200 * k, 160, CALL) for i in range(3) for k in range(8)]
     main = [(f"a/A{n}:Mul", 2000 * i + 200 * k + 3 * n + 5, 2) for i in range(3) for k in range(8) for n in range(40)]
     first, *others = find(tmp_path, python, main, "loop")
-    assert first.rule == "short_operations" and not any("functions a step take" in one.what for one in others)
+    assert first.rule == "short_operations" and first.bound_ms == pytest.approx(8 * 0.119, rel=0.3)
+    (calls,) = [one for one in others if one.rule == "calls"]
+    assert calls.ms == pytest.approx(8 * 0.041, rel=0.01), "what lies between operations is none of it"
+
+
+def test_a_few_calls_a_step_are_to_be_one(tmp_path):
+    """Of three calls of a step of 1 ms each takes 0.1 ms to be started and ended, as long as their operations."""
+    python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(4)]
+    python += [(f"call{k}", 1000 * i + 300 * k, 200, CALL) for i in range(4) for k in range(3)]
+    main = [("a/A:MatMul", 1000 * i + 300 * k + 50, 100) for i in range(4) for k in range(3)]
+    (one,) = [one for one in find(tmp_path, python, main, "loop") if one.rule == "calls"]
+    assert one.what.startswith("3 calls of compiled functions a step take 0.1 ms each")
+    assert one.gain_ms == pytest.approx(0.2) and one.change.startswith("take the whole step in one tf.function")
 
 
 @pytest.mark.parametrize("kind, work", [("Mul", 1.0), ("MatMul", 0.0), ("_FusedConv2D", 0.0)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfperf.errors import TraceError, UserError
+from tfperf.errors import UserError
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.callback import ORIGINAL, ProfileCallback
 from tfperf.trace.capture import capture
@@ -109,7 +109,7 @@ def test_a_slow_dataset_is_told(tmp_path):
     callback = ProfileCallback(tmp_path, steps=20, skip=4)  # the first batches come while the profiler starts
     make_model().fit(data, steps_per_epoch=25, verbose=0, shuffle=False, callbacks=[callback])
     first, *_ = list_findings(read_attribution(tmp_path))
-    assert first.share > 0.5 and "prefetch" in first.change
+    assert first.share > 0.5 and "generator runs in one thread" in first.change
 
 
 def test_a_dataset_that_works_ahead_while_a_callback_sleeps_is_not_blamed(tmp_path):
@@ -127,9 +127,9 @@ def test_a_window_that_ends_early_is_told_and_is_no_loss_of_events(tmp_path):
     assert problem == "the training ended after 10 of 30 calls that were to be recorded"
 
 
-def test_a_fit_too_short_is_an_error_and_the_next_is_recorded(tmp_path):
+def test_a_fit_too_short_is_warned_of_and_the_next_is_recorded(tmp_path):
     callback, model = ProfileCallback(tmp_path, steps=3, skip=4), make_model()
-    with pytest.raises(TraceError, match="2 executions ran, 4 are skipped"):
+    with pytest.warns(UserWarning, match="nothing was recorded in this fit: 2 executions ran, 4 are skipped"):
         fit(model, callback, batch_size=32)
     assert not hasattr(model.train_function, ORIGINAL)
     fit(model, callback)
@@ -279,4 +279,4 @@ def test_a_train_function_of_ones_own_is_told_to_take_the_steps_that_a_setting_a
     assert read_notes(tmp_path).own_train_function == (kind is OwnFunction)
     calls = next(one for one in list_findings(read_attribution(tmp_path)) if one.rule == "calls")
     assert "steps_per_execution" in calls.change
-    assert ("train function has to take as many batches" in calls.change) == (kind is OwnFunction)
+    assert ("train function take 16 batches" in calls.change) == (kind is OwnFunction)

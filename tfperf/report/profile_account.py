@@ -19,6 +19,8 @@ WORDS: Mapping[Cause, str] = {
 }  # fmt: skip
 ENOUGH = 0.8  # share of the time near a ceiling from which on there is little to gain
 LOOKED_AT: tuple[Cause, ...] = ("python", "eager", "eager_work")  # whose times are looks at the thread
+OPERATIONS: tuple[Cause, ...] = ("work", "eager_work", "unexplained")
+MUCH = 0.2  # share from which on a cause is told that has no finding
 MOST_FINDINGS, SMALL = 3, 0.005  # in the verdict; share below which a row is left out
 Record = Mapping[str, Any]
 
@@ -47,6 +49,8 @@ def _describe_rest(record: Record, period: float) -> str:
     if record["findings"]:
         count = len(record["findings"])
         return f"{count} finding{'s' if count > 1 else ''}; {rest}"
+    if other := _describe_largest_cause(record, period):
+        rest = f"{other}; {rest}"
     work = record["work"]
     near, far, unknown = (format_digits(work[key]) for key in ("near_ms", "far_ms", "unknown_ms"))
     if work["near_ms"] >= ENOUGH * period:
@@ -54,6 +58,19 @@ def _describe_rest(record: Record, period: float) -> str:
         return f"{said} of what the machine can do; {rest}"
     said = f"no single change stands out: of {format_digits(period)} ms, {far} are operations that reach less than half"
     return f"{said} of what the machine can do, {unknown} operations of which that is not known; {rest}"
+
+
+def _describe_largest_cause(record: Record, period: float) -> str:
+    """What beside operations takes much of the time, though nothing is known that gives it back; else nothing."""
+    times = {
+        cause: sum(one["ms"] for one in record["account"]["charges"] if one["cause"] == cause)
+        for cause in WORDS if cause not in OPERATIONS
+    }  # fmt: skip
+    cause = max(times, key=lambda one: times[one])
+    if times[cause] < MUCH * period:
+        return ""
+    again = ", as in first calls, which a larger skip leaves out" if cause == "compilation" else ""
+    return f"for {format_digits(times[cause])} ms {WORDS[cause]}{again}"
 
 
 def list_account_rows(record: Record) -> list[tuple[str, str, str, str, str]]:

@@ -22,7 +22,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Records `steps` executions after `skip` others, each a batch, or `steps_per_execution` batches.
 
     Only the first window of a callback is recorded, in whichever `fit` it is whole. A profile that cannot be recorded
-    or written is a warning at the end; TraceError is raised after a training too short for any to be recorded.
+    or written is a warning at the end, as is a training too short for any to be recorded.
     group: as `tfperf.capture` has it. UserError is raised for numbers out of the RANGES of trace/capture.py.
 
     >>> from tempfile import TemporaryDirectory
@@ -154,7 +154,8 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self.capture.failed = ""
         if not self.capture.done:
             done, skip = len(self.capture.seconds), self.capture.skip
-            raise TraceError(f"{self.logdir}: nothing was recorded: {done} executions ran, {skip} are skipped")
+            told = f"{self.logdir}: nothing was recorded in this fit: {done} executions ran, {skip} are skipped"
+            warnings.warn(f"{told}; give a smaller skip, or go on with a longer fit", stacklevel=2)
 
 
 def _restore_functions(model: keras.Model) -> None:

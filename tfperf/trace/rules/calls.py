@@ -19,11 +19,9 @@ OFTEN = 4  # calls a step of a function from which on these are what there are t
 # Keras' loop of several steps fails under a strategy
 LARGER = "give each device a larger batch, and the optimizer a learning rate for that: a call does more then"
 MOST = 20  # operations in each of them, from which on it is these that take time between them
-COMPILED = (
-    "take several steps in one tf.function, in a loop over tf.range; where it has their batches as one tensor, XLA can "
-    "compile the loop, too"
-)
-OWN = "; your own train function has to take as many batches a call, in a loop over tf.range"
+COMPILED = "take several steps in one tf.function, in a loop over tf.range around the compiled step"
+OWN = "have your own train function take {steps} batches a call, in a loop over tf.range (else `fit` skips them), and "
+SEVERAL = 1.9  # calls of compiled functions in a step of a loop from which on these are to be one
 WHOLE = (
     "take the whole step in one tf.function, which calls the others; where Python has to run between them, give each "
     "call the inputs of several"
@@ -41,6 +39,9 @@ def find(found: "Attribution") -> Iterator[Cost]:
     ms = found.account.sum("dispatch") + sum(one.ms for one in mine if not one.name or one.name.endswith(OF_LIBRARY))
     if repeated := list_repeated(found):
         yield _make_repeated_cost(found, ms + sum(one.ms for one in repeated))
+        return
+    if found.program == "loop" and _count_calls(found) >= SEVERAL:
+        yield _make_repeated_cost(found, ms)
         return
     epoch = _count_calls_of_epoch(found)
     longer = _choose_longer(epoch)
@@ -77,22 +78,27 @@ def _choose_change(found: "Attribution", steps: int, epoch: float | None) -> str
         return COMPILED if found.program == "loop" and found.compiled and not found.device_waits else None
     if found.device_waits:
         return LARGER
-    own = OWN if found.notes.own_train_function else ""
+    own = OWN.format(steps=steps) if found.notes.own_train_function else ""
     several = (found.notes.turns or 1) != 1  # of longer calls an epoch's steps are not noted
     if epoch is None or epoch % steps or several:
-        return f"set steps_per_execution={steps} of compile(), or another divisor of the steps of an epoch{own}"
+        return f"{own}set steps_per_execution={steps} of compile(), or another divisor of the steps of an epoch"
     return (
-        f"set steps_per_execution={steps} of compile(), a divisor of an epoch's steps: with steps_per_epoch others "
-        f"change how many are trained{own}"
+        f"{own}set steps_per_execution={steps} of compile(), a divisor of the steps of an epoch: with other numbers an "
+        "epoch may train more of them"
     )
 
 
 def _make_repeated_cost(found: "Attribution", ms: float) -> Cost:
     """Of several calls a step."""
-    seen = 1 - 1 / found.calls if found.calls > 1 else 1.0  # those of the last step, which no other follows, are, too
-    count = sum(one.times for one in found.account.list("dispatch")) * seen
+    count = _count_calls(found)
     what = f"{count:.0f} calls of compiled functions a step take {ms / count:.3g} ms each to be started and ended"
     return Cost(what, ms, ms * (1 - 1 / count), change=WHOLE)
+
+
+def _count_calls(found: "Attribution") -> float:
+    """Of compiled functions, a step."""
+    seen = 1 - 1 / found.calls if found.calls > 1 else 1.0  # those of the last step, which no other follows, are, too
+    return sum(one.times for one in found.account.list("dispatch")) * seen
 
 
 def list_repeated(found: "Attribution") -> list[Charge]:

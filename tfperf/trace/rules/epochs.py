@@ -27,7 +27,8 @@ RULE = Rule(
     "epoch", "Epochs are short", find,
     {
         "engine": "raise train.steps_per_call", "card": "let an epoch have more steps (train.steps_per_epoch)",
-        "keras": "let an epoch have more steps: repeat() the dataset and give steps_per_epoch",
+        "keras": "let an epoch have more steps: give a dataset that repeat()s, and steps_per_epoch; what comes once an "
+        "epoch, such as validation, comes less often then",
         "loop": "make the dataset's iterator once: repeat() it and take steps by number",
         "jax": "make the iterator once, and take steps by number",
     },

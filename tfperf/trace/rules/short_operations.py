@@ -69,7 +69,7 @@ def _estimate_start(found: "Attribution", hidden: bool) -> float:
 
     hidden: where most operations are not recorded, their own time, which goes, too, is as long as a call's start.
     """
-    if found.program in ("card", "keras") and not found.notes.own_train_function:
+    if found.program in ("card", "keras"):
         return STEP_START_MS
     return 0.0 if hidden else START_MS * min(found.calls / max(len(found.steps), 1), 1.0)
 
@@ -99,7 +99,7 @@ RULE = Rule(
     {
         "engine": "set engine.xla: true, or train more replicas at once", "card": "set engine.xla: true",
         "keras": "set jit_compile=True of compile(), or raise the batch size",
-        "loop": "compile the step with @tf.function(jit_compile=True)",
+        "loop": "compile the step with @tf.function(jit_compile=True), its batch an argument of it",
         "jax": "put the whole step into one jax.jit",
     },
     before="model.compile(optimizer, loss, jit_compile=False)",

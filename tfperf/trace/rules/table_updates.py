@@ -22,8 +22,8 @@ def find(found: "Attribution") -> Iterator[Cost]:
 
 
 SPARSE = (
-    "use an optimizer that touches the rows of a batch alone: SGD without momentum, or a lazy Adam; or make the table "
-    "smaller"
+    "use an optimizer that touches the rows of a batch alone, with which training goes otherwise: SGD without "
+    "momentum, or a lazy Adam, which Keras has not; or make the table smaller"
 )
 ROWS = "gather the rows of a batch, work on these alone, regularisers too, and scatter them back"
 RULE = Rule(

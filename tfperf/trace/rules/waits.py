@@ -33,8 +33,8 @@ def find(found: "Attribution") -> Iterator[Cost]:
         what, change = "each step makes an iterator of a dataset anew, fills it and ends it", ONE_ITERATOR
     elif not slowed and (few := _describe_few_waits(found)) and SHUFFLE.search(found.stages[0].name):
         what, change, gain = few, FILLED, _sum_few_waits(found, ms)
-    elif not slowed and found.stages and not generators and found.program == "keras":
-        change = FEED  # it is no PyDataset
+    elif not slowed and found.stages and found.program in ("keras", "loop"):
+        change = GENERATOR if generators else FEED  # it is no PyDataset
     yield Cost(f"{what}{stage}", ms, gain, change=change)
 
 
@@ -90,7 +90,11 @@ CHEAPER = "prepare the data once: cache() it, or store what the pipeline makes o
 FILLED = (
     "give shuffle() a smaller buffer, which mixes less and is filled sooner in each epoch; or cache() what comes before"
 )
-FEED = "prepare the data in parallel, cache() and prefetch() it"
+FEED = "prepare the data in parallel, cache() what is not random, and prefetch() it"
+GENERATOR = (
+    "a generator runs in one thread of Python: have it give whole batches, or a PyDataset do its work with more "
+    "workers and use_multiprocessing=True; cache() what is not random"
+)
 RULE = Rule(
     "input", "Steps wait for input", find,
     {
