@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.trace.profiles import us, write
 from tests.trace.test_findings import CALL, MARK, find
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.capture import capture
 from tfperf.trace.findings import list_findings
+from tfperf.trace.notes import parse_notes
 
 MAKE, NEXT = "EagerLocalExecute: MakeIterator", "EagerLocalExecute: IteratorGetNext"
 
@@ -44,6 +46,20 @@ def test_an_iterator_for_many_steps_is_made_once_and_what_is_freed_later_is_not_
     python += [("TFE_DeleteTensorHandle", 1000 * i + 100, 450) for i in (2, 6)]  # a large tensor
     rules = [one.rule for one in find(tmp_path, python, main, "loop")]
     assert "input" not in rules and "epoch" not in rules
+
+
+@pytest.mark.parametrize("freed, told", [(3820, True), (2820, False)])
+def test_the_iterator_of_a_loop_over_a_dataset_ends_before_the_next_is_made(freed, told, tmp_path):
+    """Four steps of 1 ms for each of three; what is freed between their last call and the next counts, a tensor not."""
+    python: list[Any] = [("train", 1000 * i, 1000, MARK) for i in range(12)]
+    python += [("learn", 1000 * i + 200, 600, CALL) for i in range(12)]
+    python += [(MAKE, 4000 * k, 50) for k in range(3)]
+    python += [("TFE_DeleteTensorHandle", freed + 4000 * k, 150) for k in range(3)]
+    main = [("dense/MatMul:MatMul", 1000 * i + 210, 580) for i in range(12)]
+    lines = {"/host:CPU": {"p": us(*python), "m": us(*main)}}
+    told_by = parse_notes({"own": True, "optimizers": [], "program": "loop"})
+    account = read_attribution(write(tmp_path / "vm.xplane.pb", lines), told_by).account
+    assert 1e3 * account.sum("epoch") * account.steps == pytest.approx(3 * 50 + 2 * 150 * told)
 
 
 def test_what_is_freed_shortly_ends_no_iterator(tmp_path):

@@ -39,15 +39,20 @@ def find_made(events: Events, lane: int) -> Int64Array:
 
 
 def find_endings(events: Events, lane: int) -> Intervals:
-    """When a thread ends iterators that it makes anew for each call or two: of what it frees meanwhile the longest."""
+    """When a thread ends iterators: of what it frees meanwhile the longest.
+
+    That is after each call or two for which it makes one, or between the last call and the next that it makes.
+    """
     made = events.begin[find_made(events, lane)]
     if CALL not in events.stats:
         return NOTHING
     freed, calls = find_rows(events, FREED), np.sort(events.begin[events.stats.get(CALL, (np.zeros(0, np.int64),))[0]])
     freed = freed[(events.lane[freed] == lane) & (events.end[freed] - events.begin[freed] >= ENDING_NS)]
-    which = np.searchsorted(made, events.begin[freed], "right") - 1
-    few = np.diff(np.searchsorted(calls, made)) <= FEW_CALLS
-    mine = (which >= 0) & np.append(few, False)[which] if len(made) else np.zeros(len(freed), bool)
+    which = np.searchsorted(made, events.begin[freed], "right")  # how many were made before
+    asked = np.diff(np.searchsorted(calls, made), prepend=0, append=len(calls))  # calls before each, and after the last
+    few = (which > 0) & (which < len(made)) & (asked[which] <= FEW_CALLS)
+    left = np.append(np.searchsorted(calls, made), -1)[which] - np.searchsorted(calls, events.begin[freed])
+    mine = few | (left == 0)
     freed, which = freed[mine], which[mine]
     order = np.lexsort((events.begin[freed] - events.end[freed], which))
     first = np.unique(which[order], return_index=True)[1]
