@@ -77,6 +77,8 @@ def test_under_a_strategy_nothing_is_advised_that_fails_there(tmp_path):
     assert {one.rule for one in found} >= {"calls", "short_operations"}
     assert not any("steps_per_execution" in one.change or "jit_compile" in one.change for one in found)
     assert "larger batch" in found[0].change
+    (short,) = [one for one in found if one.rule == "short_operations"]
+    assert short.gain_ms == pytest.approx(0.9 * short.bound_ms), "a larger batch starts no program of XLA"
     loop = find(tmp_path / "loop", python, [], "loop", {"cores": 2}, lines)
     assert any("jit_compile" in one.change for one in loop), "a loop of one's own may be compiled"
 
