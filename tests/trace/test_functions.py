@@ -10,8 +10,8 @@ from tests.trace.profiles import us, write
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.capture import capture
 from tfperf.trace.functions import find_constant_operations, list_seen
-from tfperf.trace.operations import find_ambiguous, list_instructions
-from tfperf.trace.planes import read_spaces
+from tfperf.trace.operations import GRAPH, find_ambiguous, list_instructions, make_stats_filter
+from tfperf.trace.planes import decode_events, read_spaces
 
 
 def test_the_ledger_names_the_cause_of_each_trace(tmp_path):
@@ -133,6 +133,16 @@ def test_constant_work_of_a_keras_fit_is_found(tmp_path):
     assert all("dense" not in c.name for c in constant)
 
 
+def check_skipped_stats(spaces, known):
+    """Stats are skipped of operations that are told by their names alone; other events that are skipped have none."""
+    is_needed = make_stats_filter(known)
+    every = decode_events(spaces)
+    having = {every.names[every.name[row]] for rows, _ in every.stats.values() for row in rows}
+    skipped = {name for name in every.names if not is_needed(name)}
+    assert {name for name in skipped & having if name not in known and not GRAPH.fullmatch(name)} == set()
+    assert any(name.startswith("end: ") for name in skipped) and not find_ambiguous(known) & skipped
+
+
 def test_instructions_of_the_same_name_are_told_apart_by_their_module(tmp_path):
     a = tf.Variable(tf.random.stateless_uniform([300, 300], [1, 2]))
 
@@ -150,8 +160,11 @@ def test_instructions_of_the_same_name_are_told_apart_by_their_module(tmp_path):
             with taken.step(i):
                 for one in (first, second):
                     one().numpy()
-    shared = find_ambiguous(list_instructions(read_spaces(tmp_path).values()))
+    spaces = read_spaces(tmp_path)
+    known = list_instructions(spaces.values())
+    shared = find_ambiguous(known)
     assert shared, "no name in common: the test shows nothing"
+    check_skipped_stats(spaces, known)
     counts = {(c.name in shared, c.phase): c.count for c in read_attribution(tmp_path).costs if c.name in shared}
     assert counts == {(True, "forward"): 1, (True, "update"): 1}
 

@@ -40,34 +40,43 @@ def _make_name(kind: str, process: int, thread: int, name: str) -> Event:
     return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def _make_event(timeline: Timeline, name: str, process: int, thread: int, begin: int, end: int) -> Event:
-    zero = int(timeline.steps.begin[0])
+def _get_zero(timeline: Timeline) -> int:
+    """When the first step begins, which times are since (ns)."""
+    return int(timeline.steps.begin[0])
+
+
+def _make_event(zero: int, name: str, process: int, thread: int, begin: int, end: int) -> Event:
     return {
         "ph": "X", "name": name, "pid": process, "tid": thread, "ts": (begin - zero) / 1e3, "dur": (end - begin) / 1e3,
     }  # fmt: skip
 
 
 def _list_steps(timeline: Timeline, process: int) -> Iterator[Event]:
+    zero = _get_zero(timeline)
     times = zip(timeline.steps.begin.tolist(), timeline.steps.end.tolist(), strict=True)
     for number, (begin, end) in enumerate(times):
-        yield _make_event(timeline, f"step {number + 1}", process, 0, begin, end)
+        yield _make_event(zero, f"step {number + 1}", process, 0, begin, end)
 
 
 def _list_causes(timeline: Timeline, moments: Mapping[Cause, Intervals], process: int) -> Iterator[Event]:
+    zero = _get_zero(timeline)
     for cause, mine in moments.items():
         for begin, end in zip(mine.begin[:MOST_EVENTS].tolist(), mine.end[:MOST_EVENTS].tolist(), strict=True):
-            yield _make_event(timeline, WORDS[cause], process, 0, begin, end)
+            yield _make_event(zero, WORDS[cause], process, 0, begin, end)
 
 
 def _list_host(timeline: Timeline, processes: Mapping[str, int]) -> Iterator[Event]:
+    zero = _get_zero(timeline)
     for number, row in enumerate(timeline.host):
         columns = (getattr(row, key)[:MOST_EVENTS].tolist() for key in ("name", "begin", "end"))
         for name, begin, end in zip(*columns, strict=True):
-            yield _make_event(timeline, row.names[name], processes[row.group], number, begin, end)
+            yield _make_event(zero, row.names[name], processes[row.group], number, begin, end)
 
 
 def _list_operations(timeline: Timeline, devices: list[str]) -> Iterator[Event]:
+    zero, processes = _get_zero(timeline), [devices.index(device) for device, _ in timeline.lanes]
     columns = (getattr(timeline, key)[:MOST_EVENTS].tolist() for key in ("name", "lane", "begin", "end", "phase"))
     for name, lane, begin, end, phase in zip(*columns, strict=True):
-        process = devices.index(timeline.lanes[lane][0])
-        yield _make_event(timeline, timeline.names[name], process, lane, begin, end) | {"cat": PHASES[phase]}
+        event = _make_event(zero, timeline.names[name], processes[lane], lane, begin, end)
+        event["cat"] = PHASES[phase]
+        yield event

@@ -31,6 +31,8 @@ CONTAINERS = frozenset([
 HLO_CONTAINERS = frozenset(["while", "call", "conditional", "async-start", "async-done"])
 NOTHING = frozenset(["parameter", "constant", "get-tuple-element", "tuple", "bitcast"])
 DEEPEST = 8  # neighbours of neighbours that are asked
+# of XLA's runtime, whose events' stats only link them to others: the end of an instruction, its threads' work
+END, THREADS = "end: ", ("ThreadpoolListener::", "ThunkExecutor::")
 KERNEL = "kernel"  # kind of what an accelerator runs for nobody knows whom
 KNOWN_KERNEL = re.compile("Memcpy|Memset|[Nn]ccl")
 
@@ -122,9 +124,15 @@ def has_work(space: Any) -> bool:
 
 def make_stats_filter(known: Instructions) -> Callable[[str], bool]:
     """Of which host events the stats have to be read, by name; those of operations say nothing that is needed,
-    but for collectives, which have a key."""
+    but for collectives, which have a key, and those of XLA's runtime say which events belong together alone."""
     unclear = find_ambiguous(known)
-    return lambda name: name in unclear or ":Collective" in name or not (name in known or GRAPH.fullmatch(name))
+
+    def is_needed(name: str) -> bool:
+        if name in unclear or ":Collective" in name:
+            return True
+        return not (name.removeprefix(END) in known or name.startswith(THREADS) or GRAPH.fullmatch(name))
+
+    return is_needed
 
 
 def find_operations(events: Events, known: Instructions) -> Operations:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -161,7 +163,8 @@ class _EventColumns:
 
     def _add_line(self, lane: Lane, line: Any, names: Mapping[int, int]) -> Int64Array:
         """Its events; returns the metadata of each (n)."""
-        rows = np.array([(e.metadata_id, e.offset_ps, e.duration_ps) for e in line.events], np.int64)
+        values = chain.from_iterable(map(attrgetter("metadata_id", "offset_ps", "duration_ps"), line.events))
+        rows = np.fromiter(values, np.int64, 3 * len(line.events)).reshape(-1, 3)
         ids, where = np.unique(rows[:, 0], return_inverse=True)
         unknown = self.names.setdefault("", len(self.names)) if any(int(i) not in names for i in ids) else 0
         name = np.array([names.get(int(i), unknown) for i in ids])[where]
