@@ -11,7 +11,7 @@ from tfperf.trace.attribution import read_attribution
 from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import parse_notes
 
-TRACED = {"tf_function_call": "notTraced-xla"}
+XLA_CALL = {"tf_function_call": "notTraced-xla"}
 
 
 def list_steps(calls: int = 4) -> tuple[list[Any], list[Any]]:
@@ -167,24 +167,27 @@ def test_what_ends_the_iterator_of_a_validation_is_validation(tmp_path):
     assert account.sum("epoch") == pytest.approx(2 * 0.06 / 8)  # what is left from the call to its end
 
 
-def test_a_step_that_is_compiled_each_time_is_counted_each_time(tmp_path):
-    """XLA gives all these programs the name of one module."""
-    module = {"name": "a_inference_step_7__XlaMustCompile_true"}
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_step_that_is_compiled_each_time_is_counted_each_time(tmp_path, anew):
+    """XLA calls the programs of one graph the same; a graph that is new has a number of its own."""
     python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(5)]
     for i in range(5):
-        python += [("step", 1000 * i, 980, TRACED), ("XlaCompiler::Compile", 1000 * i + 10, 800, module)]
+        module = {"name": f"a_inference_step_2d_{7 + 10 * i * anew}__XlaMustCompile_true"}
+        python += [("step_2d", 1000 * i, 980, XLA_CALL), ("XlaCompiler::Compile", 1000 * i + 10, 800, module)]
+    python += [("other", 1000 * 4 + 900, 50, {"tf_function_call": "traced-nonXla"})] * anew
     main = [("dense/MatMul:MatMul", 1000 * i + 900, 50) for i in range(5)]
     one = find(tmp_path, python, main, "loop")[0]
-    assert one.rule == "retracing" and "compiled anew 5 times in 5 steps" in one.what
-    assert "made anew each time" in one.what and "not recorded;" in one.what
+    names, verbs, times = ("step_2d, other", "compiled or traced", 6) if anew else ("step_2d", "compiled", 5)
+    assert one.rule == "retracing" and one.what.startswith(f"{names}: {verbs} anew {times} times in 5 steps: ")
+    assert ("made anew each time" in one.what, "the same graph" in one.what) == (anew, not anew)
 
 
 def test_calls_of_other_threads_do_not_cut_a_compilation(tmp_path):
     module = {"name": "a_inference_step_7__XlaMustCompile_true"}
     python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(5)]
-    python += [("step", 1000 * i, 980, TRACED) for i in range(5)]
+    python += [("step", 1000 * i, 980, XLA_CALL) for i in range(5)]
     python += [("XlaCompiler::Compile", 1000 + 100 * k, 90, module) for k in range(8)]
-    actor = [("policy", 1000 + 100 * k + 50, 20, TRACED) for k in range(8)]
+    actor = [("policy", 1000 + 100 * k + 50, 20, XLA_CALL) for k in range(8)]
     main = [("dense/MatMul:MatMul", 1000 * i + 900, 50) for i in range(5)]
     found = find(tmp_path, python, main, "loop", lines={"n": actor})
     (one,) = [one for one in found if one.rule == "retracing"]

@@ -191,7 +191,8 @@ def describe_profile(record: Mapping[str, Any]) -> list[str]:
     """What a profile says in words."""
     gap = "" if record["gap_ms"] is None else f", {format_digits(record['gap_ms'])} ms between calls"
     out = [
-        f"step: {format_digits(record['step_ms'])} ms, median of {record['steps']} in {record['calls']} calls{gap}; "
+        f"as recorded, a step takes {format_digits(record['step_ms'])} ms, median of {record['steps']} "
+        f"in {record['calls']} calls{gap}; "
         f"{format_digits(record['period_ms'])} ms from step to step, {format_digits(record['mean_ms'])} on average",
         f"no phase is known for {record['unattributed_share']:.1%} of the operations' time, "
         f"inferred for {record['inferred_share']:.1%}",

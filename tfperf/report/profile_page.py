@@ -41,9 +41,9 @@ def render_profile_page(attribution: Attribution, record: Record, title: str) ->
     """The page as text; everything is inside it."""
     gap = "—" if record["gap_ms"] is None else f"{format_digits(record['gap_ms'])} ms"
     head = render_tiles([
-        ("from step to step, on average", f"{format_digits(record['account']['period_ms'])} ms"),
-        ("median", f"{format_digits(record['period_ms'])} ms"),
-        ("a step", f"{format_digits(record['step_ms'])} ms"), ("between calls", gap),
+        ("from step to step, on average, recording taken off", f"{format_digits(record['account']['period_ms'])} ms"),
+        ("median, as recorded", f"{format_digits(record['period_ms'])} ms"),
+        ("a step, as recorded", f"{format_digits(record['step_ms'])} ms"), ("between calls, as recorded", gap),
         ("steps, calls", f"{record['steps']}, {record['calls']}"),
         ("no phase known", f"{record['unattributed_share']:.1%}"), ("phase inferred", f"{record['inferred_share']:.1%}")
     ])  # fmt: skip

@@ -14,9 +14,11 @@ from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.notes import FunctionTrace
 from tfperf.trace.planes import CALL, Events
 
-CLUSTER = re.compile(r"(?:a_|cluster_)?_*inference_(?P<name>.+?)_\d+(?:__Xla.*)?")
+# what XLA calls the program of a function's graph, which has a number that no other graph of the process has
+CLUSTER = re.compile(r"(?:a_|cluster_)?_*inference_(?P<name>.+?)_(?P<graph>\d+)(?:__.*|\.\d+)?")
 BUILDING = "tf.function-graph_building"
 NOT_SAID = "not recorded"
+SAME_GRAPH = "the same graph for other shapes of its arguments, or other values that shapes come from"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,10 @@ def _sum_build_seconds(events: Events, row: int) -> float:
 
 
 def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
-    """Programs in the order in which they were compiled; the cause is that of the trace that each comes from."""
+    """Programs in the order in which they were compiled; the cause is that of the trace that each comes from.
+
+    A graph is compiled again for other shapes alone, or other values that XLA has to know.
+    """
     calls = _list_outer_calls(events)
     each = [
         (module, rows[which == number])
@@ -68,12 +73,15 @@ def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
         for number in np.unique(which).tolist()
     ]
     causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
-    out = []
+    out, seen = [], set[str]()
     for module, rows in sorted(each, key=lambda item: int(events.begin[item[1]].min())):
-        function = get_function(module)
+        function, graph = get_function(module), CLUSTER.fullmatch(module)
         length = merge_intervals(events.begin[rows], events.end[rows]).length
         left = causes.get(function)
-        out.append(Entry("compilation", function, length / 1e9, left.pop(0) if left else NOT_SAID))
+        again = graph is not None and (not traces or graph["graph"] in seen)
+        cause = left.pop(0) if left else SAME_GRAPH if again else NOT_SAID
+        out.append(Entry("compilation", function, length / 1e9, cause))
+        seen |= {graph["graph"]} if graph else set()
     return out
 
 
@@ -99,7 +107,7 @@ def name_compilations(events: Events) -> Iterator[tuple[str, Int64Array]]:
 
 def get_function(module: str) -> str:
     """The function that a compiled program comes from, by the program's name; where it says none, that name."""
-    found = CLUSTER.match(module)
+    found = CLUSTER.fullmatch(module)
     return found["name"] if found else module
 
 

@@ -1,7 +1,7 @@
 """Functions that are traced or compiled again while steps go on."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tfperf.trace.ledger import NOT_SAID, Entry, get_function
@@ -23,17 +23,31 @@ def find(found: "Attribution") -> Iterator[Cost]:
     for charge in found.account.list("compilation"):
         name = get_function(charge.name)
         ms += charge.ms * (seconds[name] / every[name] if every[name] else 1.0)
-    traces = [entry for entry in ledger if entry.kind == "trace"]
-    kinds = traces or [entry for entry in ledger if entry.kind == "compilation"]
-    if not kinds:
+    if not ledger:
         yield Cost("functions are traced or compiled while steps go on; the profile does not tell which", ms, ms)
         return
-    causes = dict.fromkeys(entry.cause for entry in kinds)
-    names = ", ".join(dict.fromkeys(entry.function for entry in kinds))
-    verb = "traced" if traces else "compiled"
+    yield Cost(f"{_describe(ledger, seconds)} in {len(found.steps)} steps: {_explain(ledger, seconds)}", ms, ms)
+
+
+def _describe(ledger: Sequence[Entry], seconds: Mapping[str, float]) -> str:
+    """Which functions, those that take longest first, and how often."""
+    told = _list_told(ledger, seconds)
+    names = ", ".join(dict.fromkeys(entry.function for entry in told))
+    verbs = {"trace": "traced", "compilation": "compiled"}
+    return f"{names}: {' or '.join(dict.fromkeys(verbs[one.kind] for one in told))} anew {format_times(len(told))}"
+
+
+def _explain(ledger: Sequence[Entry], seconds: Mapping[str, float]) -> str:
+    causes = dict.fromkeys(entry.cause for entry in _list_told(ledger, seconds))
     known = [cause for cause in causes if cause != NOT_SAID]
-    why = "; ".join(known[:2]) or "why is not recorded; is the function made anew each time?"
-    yield Cost(f"{names}: {verb} anew {format_times(len(kinds))} in {len(found.steps)} steps: {why}", ms, ms)
+    return "; ".join(known[:2]) or "why is not recorded; is the function made anew each time?"
+
+
+def _list_told(ledger: Sequence[Entry], seconds: Mapping[str, float]) -> list[Entry]:
+    """Those of functions that take longest first; what is traced and then compiled counts once."""
+    traced = {entry.function for entry in ledger if entry.kind == "trace"}
+    told = [entry for entry in ledger if entry.kind == "trace" or entry.function not in traced]
+    return sorted(told, key=lambda entry: -seconds[entry.function])
 
 
 def find_first_calls(ledger: Iterable[Entry]) -> list[Entry]:
