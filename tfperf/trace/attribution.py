@@ -190,7 +190,7 @@ def compute_attribution(
         device_use=measure_device_use(events, devices, at_work, *_find_period(steps)),
         device_waits=measure_device_waits(events, operations, devices, phases, at_work, steps, notes.cores, rules),
         memory_peaks=find_memory_peaks(events, operations, phases, steps, rules),
-        ledger=make_ledger(events, notes.traces), stages=sum_stages(events, len(steps)),
+        ledger=make_ledger(events, notes.traces, notes.own), stages=sum_stages(events, len(steps)),
         problems=tuple(_list_problems(steps, notes, lost)),
         notes=notes,
         timeline=make_timeline(

@@ -106,9 +106,26 @@ def _describe_difference(name: str, old: Any, new: Any) -> str:
         was, now = getattr(old, what, None), getattr(new, what, None)
         if was is not None and now is not None and was != now:
             return f"new {what} of {name}: {_shorten(now)}, was {_shorten(was)}"
-    if type(old).__name__ == type(new).__name__ == "Literal":
+    kinds = {type(old).__name__, type(new).__name__}
+    if kinds == {"Literal"}:
         return f"new Python value of {name}: {new.value!r}, was {old.value!r}"
+    if kinds == {"Weakref"}:
+        return f"another Python object as {name}"
+    was, now = _list_parts(name, old), _list_parts(name, new)
+    if was and now and was.keys() == now.keys():
+        return "; ".join(_describe_difference(one, was[one], now[one]) for one in now if was[one] != now[one])
+    if was and now:
+        return f"new length of {name}: {len(now)}, was {len(was)}"
     return f"new type of {name}: {_shorten(new)}, was {_shorten(old)}"
+
+
+def _list_parts(name: str, kind: Any) -> dict[str, Any]:
+    """The types of what a list, tuple or dict holds, by name."""
+    mapping = getattr(kind, "mapping", None)
+    if isinstance(mapping, Mapping):
+        return {f"{name}[{key!r}]": part for key, part in mapping.items()}
+    held = getattr(kind, "components_tuple", getattr(kind, "attributes", kind))  # of a list, of a named tuple
+    return {f"{name}[{i}]": part for i, part in enumerate(getattr(held, "components", ()))}
 
 
 def _shorten(value: Any) -> str:

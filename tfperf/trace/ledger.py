@@ -11,7 +11,7 @@ import numpy as np
 from tfperf.arrays import Int64Array, Times
 from tfperf.trace.host_events import find_compilations, find_traces
 from tfperf.trace.intervals import merge_intervals
-from tfperf.trace.notes import FunctionTrace
+from tfperf.trace.notes import MADE_ANEW, FunctionTrace
 from tfperf.trace.planes import CALL, Events
 
 # what XLA calls the program of a function's graph, which has a number that no other graph of the process has
@@ -31,15 +31,17 @@ class Entry:
     cause: str
 
 
-def make_ledger(events: Events, causes: Sequence[FunctionTrace]) -> tuple[Entry, ...]:
+def make_ledger(events: Events, causes: Sequence[FunctionTrace], watched: bool = False) -> tuple[Entry, ...]:
     """The ledger of a profile; `causes`: what the capture saw of functions, in order.
 
-    It may have seen earlier traces of a function, too: the last ones are those of the profile.
+    It may have seen earlier traces of a function, too: the last ones are those of the profile. watched: whether it
+    looked; a function that was traced several times, and is not there any more, was made anew then.
     """
     left = list(causes)
     out = []
     rows = find_traces(events)
     counts = Counter(events.names[number] for number in events.name[rows].tolist())
+    gone = {name for name, count in counts.items() if watched and count > 1} - {one.function for one in causes}
     for name, count in counts.items():
         told = [one for one in left if one.function == name]
         for one in told[: max(len(told) - count, 0)]:
@@ -49,7 +51,8 @@ def make_ledger(events: Events, causes: Sequence[FunctionTrace]) -> tuple[Entry,
         mine = next((one for one in left if one.function == name), None)
         if mine is not None:
             left.remove(mine)
-        out.append(Entry("trace", name, _sum_build_seconds(events, row), mine.cause if mine else NOT_SAID))
+        cause = mine.cause if mine else MADE_ANEW if name in gone else NOT_SAID
+        out.append(Entry("trace", name, _sum_build_seconds(events, row), cause))
     return (*out, *_list_compilations(events, out))
 
 
@@ -75,7 +78,7 @@ def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
     causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
     out, seen = [], set[str]()
     for module, rows in sorted(each, key=lambda item: int(events.begin[item[1]].min())):
-        function, graph = get_function(module), CLUSTER.fullmatch(module)
+        function, graph = get_function(module), CLUSTER.match(module)
         length = merge_intervals(events.begin[rows], events.end[rows]).length
         left = causes.get(function)
         again = graph is not None and (not traces or graph["graph"] in seen)
@@ -107,7 +110,7 @@ def name_compilations(events: Events) -> Iterator[tuple[str, Int64Array]]:
 
 def get_function(module: str) -> str:
     """The function that a compiled program comes from, by the program's name; where it says none, that name."""
-    found = CLUSTER.fullmatch(module)
+    found = CLUSTER.match(module)
     return found["name"] if found else module
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tfperf.trace.ledger import NOT_SAID, Entry, get_function
-from tfperf.trace.notes import FIRST_CALL
+from tfperf.trace.notes import FIRST_CALL, MADE_ANEW
 from tfperf.trace.rules.rule import Cost, Rule, format_times
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def _describe(ledger: Sequence[Entry], seconds: Mapping[str, float]) -> str:
 
 def _explain(ledger: Sequence[Entry], seconds: Mapping[str, float]) -> str:
     causes = dict.fromkeys(entry.cause for entry in _list_told(ledger, seconds))
-    known = [cause for cause in causes if cause != NOT_SAID]
+    # a function is made anew inside of another whose graph is traced for a cause of its own
+    known = sorted((cause for cause in causes if cause != NOT_SAID), key=MADE_ANEW.__eq__)
     return "; ".join(known[:2]) or "why is not recorded; is the function made anew each time?"
 
 
