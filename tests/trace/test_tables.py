@@ -162,6 +162,21 @@ def test_weights_that_cannot_be_read_end_no_training():
     assert id(kept.value.handle) in found and id(empty.value.handle) not in found
 
 
+def test_to_look_at_a_table_leaves_its_reads_as_they_are():
+    """A variable that was gathered from is copied by each read since then: 150 MB a step of a large table."""
+    table = keras.layers.Embedding(1000, 8, trainable=False)
+    table.build(())
+
+    def is_shared():
+        one, other = (memoryview(table.embeddings.value.read_value()) for _ in range(2))
+        return np.shares_memory(np.asarray(one), np.asarray(other))
+
+    assert is_shared()
+    assert id(table.embeddings.value.handle) in sample_untrained() and is_shared()
+    table.embeddings.value.sparse_read([0])
+    assert not is_shared(), "reads are not told apart: the test shows nothing"
+
+
 def test_a_matrix_that_is_not_trained_is_constant_where_nothing_changes_it():
     """No weight of Keras', as the covariance of some noise; or a bank, of which Python assigns the later rows."""
     kept = tf.Variable(tf.random.normal((8, 8)), trainable=False)

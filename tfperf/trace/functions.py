@@ -150,7 +150,10 @@ def sample_untrained() -> Samples:
             value = one.value
             owned.add(id(value.handle))
             if not one.trainable:
-                row = value.sparse_read([0]) if value.shape.rank else value.read_value()
+                whole = (
+                    value.read_value()
+                )  # shared; to gather a row has TensorFlow copy the table in every read since then
+                row = whole[0] if value.shape.rank else whole
                 found[id(value.handle)] = row.numpy().tobytes()
     for one in (one for one in every if isinstance(one, BaseResourceVariable)):
         with suppress(Exception):
