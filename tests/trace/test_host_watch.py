@@ -5,6 +5,7 @@ import sys
 import sysconfig
 import threading
 import time
+import traceback
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from tfperf.trace.attribution import read_attribution
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import capture
 from tfperf.trace.findings import list_findings
-from tfperf.trace.host_watch import HostWatch, describe_frame
+from tfperf.trace.host_watch import HostWatch, describe_places, read_places
 
 
 def wait_here():
@@ -52,7 +53,7 @@ def test_a_line_in_a_library_is_that_of_the_program_that_calls_it():
     def keep(values):
         own = sys._getframe()
         assert own.f_back is not None and "numpy" in own.f_back.f_code.co_filename
-        said.extend([describe_frame(own), describe_frame(own.f_back)])
+        said.extend([describe_places(read_places(one)) for one in (own, own.f_back)])
         return np.float64(len(values))
 
     np.apply_along_axis(keep, 0, np.ones((2, 1)))
@@ -87,7 +88,7 @@ def test_a_line_tells_whether_tensorflow_is_at_work_below_it(tmp_path, what, sai
 
     def look():
         while not ended.wait(0.002):
-            seen.append(describe_frame(sys._current_frames()[mine]))
+            seen.append(describe_places(read_places(mine)))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -98,6 +99,33 @@ def test_a_line_tells_whether_tensorflow_is_at_work_below_it(tmp_path, what, sai
     thread.join()
     mine_alone = [one.partition(" in ")[2].partition(" ")[2] for one in seen]
     assert sum(one == said.strip() for one in mine_alone) > 0.6 * len(seen), seen
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_places_of_a_thread_are_those_that_python_tells(collects):
+    ready, ended = threading.Event(), threading.Event()
+
+    def go_down(depth):
+        if depth:
+            return go_down(depth - 1)
+        ready.set()
+        return ended.wait()
+
+    thread = threading.Thread(target=go_down, args=(5,))
+    thread.start()
+    ready.wait()
+    time.sleep(0.05)  # until it waits, in a place that stays the same
+    try:
+        (gc.enable if collects else gc.disable)()
+        found = read_places(thread.ident or 0)
+        told = traceback.extract_stack(sys._current_frames()[thread.ident or 0])[::-1]
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable()
+        ended.set()
+        thread.join()
+    assert [(one.file, one.line, one.function) for one in found] == [(t.filename, t.lineno, t.name) for t in told]
+    assert [one.function for one in found].count("go_down") == 6 and not read_places(thread.ident or 0)
 
 
 def test_python_is_left_as_it_was():
@@ -145,7 +173,7 @@ def test_a_line_of_a_program_that_is_installed_is_its_own():
     exec(compile(source, f"{root}/own_trainer/loop.py", "exec"), trainer)
     trainer["helper"] = library["helper"]
     said: list[str] = []
-    look = partial(lambda: said.append(describe_frame(sys._getframe(1))))
+    look = partial(lambda: said.append(describe_places(read_places(sys._getframe(1)))))
     thread = threading.Thread(target=partial(trainer["train"], look))
     thread.start()
     thread.join()

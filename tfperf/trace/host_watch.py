@@ -11,11 +11,14 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from itertools import accumulate, chain, islice, repeat
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tfperf.scopes import GARBAGE, IN_TENSORFLOW, OF_LIBRARY, SAMPLE, WRITING
 
@@ -34,7 +37,16 @@ WRITERS = re.compile(
     r"/(tensorboard|tensorflow/python/(checkpoint|saved_model|summary)|keras/src/saving)/|summary_ops"
     r"|/tensorflow/python/training/(saver|saving|checkpoint)"
 )
+PLACE = attrgetter("f_code.co_filename", "f_lineno", "f_code.co_name")  # of a frame
 LOOP = "keras/src/backend/tensorflow/trainer.py"  # what Keras' own loop does for itself is no line of the program's
+
+
+class Place(NamedTuple):
+    """The line of a frame."""
+
+    file: str
+    line: int | None
+    function: str
 
 
 class HostWatch:
@@ -76,16 +88,16 @@ class HostWatch:
         draws = random.Random(0)
         while not self._ended.wait(draws.uniform(0.5, 1.5) * INTERVAL):
             begin = time.thread_time()
-            frames = sys._current_frames()
-            frame = frames.pop(self.thread, None)
-            if frame is None:
+            places = read_places(self.thread)
+            if not places:
                 return
-            frames.pop(threading.get_ident(), None)
+            frames = sys._current_frames()
+            for thread in (self.thread, threading.get_ident()):
+                frames.pop(thread, None)
             self._choose_switch(frames)
-            del frames
-            with tf.profiler.experimental.Trace(f"{SAMPLE}{describe_frame(frame)}"):
+            del frames  # else what their functions hold would live on
+            with tf.profiler.experimental.Trace(f"{SAMPLE}{describe_places(places)}"):
                 self.samples += 1
-            del frame  # else what its function holds would live on
             self.seconds += time.thread_time() - begin
 
     def _choose_switch(self, others: Mapping[int, FrameType]) -> None:
@@ -127,34 +139,55 @@ class HostWatch:
             self._collection = None
 
 
-def describe_frame(frame: FrameType) -> str:
+def read_places(thread: int | FrameType) -> list[Place]:
+    """Where a thread is, or the caller of a frame of the own thread: all frames, innermost first; empty: it has ended.
+
+    In one call, during which no other thread of Python's runs: to go on from a frame to its caller once the frame's
+    thread has run again may end the process (https://github.com/python/cpython/issues/99110, seen with Python 3.11.7).
+
+    >>> read_places(threading.get_ident())[-1].function, read_places(0)
+    ('<module>', [])
+    """
+    frames = (
+        [thread]
+        if isinstance(thread, FrameType)
+        else islice(map(itemgetter(thread), iter(sys._current_frames, None)), 1)
+    )
+    found: list[tuple[Any, ...]] = []
+    collects = gc.isenabled()
+    gc.disable()  # a collection would run Python code, and other threads
+    try:
+        with suppress(AttributeError, KeyError):  # beyond the outermost frame; no such thread
+            found.extend(map(PLACE, accumulate(chain(frames, repeat("f_back")), getattr)))
+    finally:
+        if collects:
+            gc.enable()
+    return [Place(*one) for one in found]
+
+
+def describe_places(places: Sequence[Place]) -> str:
     """The line of the program's that a thread is at, with its function.
 
     In the loop of Keras or of tfperf, and where the program has no line at all, that of the library, which is said; so
     is a line that has TensorFlow start operations.
 
-    >>> describe_frame(sys._getframe()).endswith("in <module>")
+    >>> describe_places(read_places(sys._getframe())).endswith("in <module>")
     True
     """
-    one: FrameType | None = frame
-    while one is not None and find_kind(one.f_code.co_filename) == "library":
-        one = one.f_back
-    one = one or _find_installed(frame)
-    chosen = frame if one is None else one
-    line = f"{shorten_path(chosen.f_code.co_filename)}:{chosen.f_lineno} in {chosen.f_code.co_name}"
-    if one is None or find_kind(one.f_code.co_filename) == "loop":
+    own = next((i for i, one in enumerate(places) if find_kind(one.file) != "library"), None)
+    own = _find_installed(places) if own is None else own
+    chosen = places[own or 0]
+    line = f"{shorten_path(chosen.file)}:{chosen.line} in {chosen.function}"
+    if own is None or find_kind(chosen.file) == "loop":
         return f"{line}{OF_LIBRARY}"
-    return f"{line}{_describe_library(frame, one)}"
+    return f"{line}{_describe_library(places[:own])}"
 
 
-def _find_installed(frame: FrameType) -> FrameType | None:
-    """The innermost frame of a program that is installed among libraries: of the package that calls all others."""
-    frames: list[FrameType] = [frame]
-    while frames[-1].f_back is not None:
-        frames.append(frames[-1].f_back)
-    packages = [_find_package(one.f_code.co_filename) for one in frames]
+def _find_installed(places: Sequence[Place]) -> int | None:
+    """The innermost place in a program that is installed among libraries: in the package that calls all others."""
+    packages = [_find_package(one.file) for one in places]
     outermost = next((one for one in reversed(packages) if one), "")
-    return frames[packages.index(outermost)] if outermost else None
+    return packages.index(outermost) if outermost else None
 
 
 @cache
@@ -165,12 +198,9 @@ def _find_package(file: str) -> str:
     return path.removeprefix(root).split(os.sep)[0] if root else ""
 
 
-def _describe_library(frame: FrameType, own: FrameType) -> str:
+def _describe_library(below: Sequence[Place]) -> str:
     """Whether a thread is in TensorFlow, below a line of the program's, and whether that writes what it keeps."""
-    files, one = list[str](), frame
-    while one is not own and one.f_back is not None:
-        files.append(one.f_code.co_filename.replace("\\", "/"))
-        one = one.f_back
+    files = [one.file.replace("\\", "/") for one in below]
     if any(map(WRITERS.search, files)):
         return WRITING
     return IN_TENSORFLOW if files and STARTING.search(files[0]) else ""

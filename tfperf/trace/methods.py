@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfperf.scopes import METHOD
-from tfperf.trace.host_watch import describe_frame
+from tfperf.trace.host_watch import describe_places, read_places
 
 METHODS = ("fit", "evaluate", "predict")
 
@@ -43,7 +43,7 @@ class MethodMarks:
             if self._inside or threading.get_ident() != self._thread:
                 return method(*arguments, **named)
             self._inside = True
-            line = describe_frame(sys._getframe(1))
+            line = describe_places(read_places(sys._getframe(1)))
             try:
                 with tf.profiler.experimental.Trace(f"{METHOD}{name} at {line}"):
                     return method(*arguments, **named)
