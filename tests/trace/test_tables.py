@@ -162,7 +162,7 @@ def test_weights_that_cannot_be_read_end_no_training():
     assert id(kept.value.handle) in found and id(empty.value.handle) not in found
 
 
-def test_to_look_at_a_table_leaves_its_reads_as_they_are():
+def test_to_look_at_a_table_leaves_its_reads_as_they_are(monkeypatch):
     """A variable that was gathered from is copied by each read since then: 150 MB a step of a large table."""
     table = keras.layers.Embedding(1000, 8, trainable=False)
     table.build(())
@@ -173,6 +173,8 @@ def test_to_look_at_a_table_leaves_its_reads_as_they_are():
 
     assert is_shared()
     assert id(table.embeddings.value.handle) in sample_untrained() and is_shared()
+    monkeypatch.setattr("tfperf.trace.functions.LARGEST_WEIGHT", 1000 * 8 * 4 - 1)
+    assert id(table.embeddings.value.handle) not in sample_untrained(), "a read may copy it"
     table.embeddings.value.sparse_read([0])
     assert not is_shared(), "reads are not told apart: the test shows nothing"
 

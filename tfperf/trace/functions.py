@@ -18,6 +18,7 @@ from tfperf.trace.notes import FIRST_CALL, KERAS_OPTIMIZERS, MADE_ANEW
 
 MOST_NAMES = 20  # of functions that one holds
 MATRIX, LARGEST = 2, 2**24  # dimensions; bytes of what is read to see whether it changes
+LARGEST_WEIGHT = 2**28  # bytes of a weight of which a row is read: a read may copy all of it
 WHOLE = b"whole:"  # begins the digest of a matrix
 Samples = Mapping[int, bytes]  # the first row of a variable, by its resource (id)
 
@@ -136,7 +137,8 @@ def _shorten(value: Any) -> str:
 def sample_untrained() -> Samples:
     """The first row of each of Keras' weights that are not to be trained, and the digest of each other such matrix.
 
-    What cannot be read, or is larger than LARGEST, is left out; other variables are mostly numbers that Python assigns.
+    What cannot be read, or is larger than LARGEST_WEIGHT or LARGEST, is left out; other variables are mostly numbers
+    that Python assigns.
     """
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
@@ -149,10 +151,9 @@ def sample_untrained() -> Samples:
         with suppress(Exception):  # not built, of several devices, without rows, or of a type that a device cannot take
             value = one.value
             owned.add(id(value.handle))
-            if not one.trainable:
-                whole = (
-                    value.read_value()
-                )  # shared; to gather a row has TensorFlow copy the table in every read since then
+            if not one.trainable and value.shape.num_elements() * value.dtype.size <= LARGEST_WEIGHT:
+                # to gather the row would have TensorFlow copy the table in every read since then
+                whole = value.read_value()
                 row = whole[0] if value.shape.rank else whole
                 found[id(value.handle)] = row.numpy().tobytes()
     for one in (one for one in every if isinstance(one, BaseResourceVariable)):
