@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate, chain, islice, repeat
@@ -91,22 +91,16 @@ class HostWatch:
             places = read_places(self.thread)
             if not places:
                 return
-            frames = sys._current_frames()
-            for thread in (self.thread, threading.get_ident()):
-                frames.pop(thread, None)
-            self._choose_switch(frames)
-            del frames  # else what their functions hold would live on
+            self._choose_switch(_read_innermost({self.thread, threading.get_ident()}))
             with tf.profiler.experimental.Trace(f"{SAMPLE}{describe_places(places)}"):
                 self.samples += 1
             self.seconds += time.thread_time() - begin
 
-    def _choose_switch(self, others: Mapping[int, FrameType]) -> None:
+    def _choose_switch(self, others: Mapping[int, tuple[int, str, int]]) -> None:
         """Whether threads take turns more often: of the others, one that waits in a library stays at its place."""
         before = self._places
-        self._places = {thread: (id(frame), frame.f_lasti) for thread, frame in others.items()}
-        own = any(
-            find_kind(frame.f_code.co_filename) == "own" and self._has_run(thread) for thread, frame in others.items()
-        )
+        self._places = {thread: (frame, at) for thread, (frame, _, at) in others.items()}
+        own = any(find_kind(file) == "own" and self._has_run(thread) for thread, (_, file, _) in others.items())
         self._busy += own or any(before.get(thread, place) != place for thread, place in self._places.items())
         if self._busy > ALONE * self.samples:
             self._switch_as_before()
@@ -163,6 +157,14 @@ def read_places(thread: int | FrameType) -> list[Place]:
         if collects:
             gc.enable()
     return [Place(*one) for one in found]
+
+
+def _read_innermost(known: Collection[int]) -> dict[int, tuple[int, str, int]]:
+    """Of all threads but the known ones the innermost frame: its id, its file, and the instruction that it is at."""
+    frames = sys._current_frames()
+    read = map(attrgetter("f_code.co_filename", "f_lasti"), frames.values())
+    found = zip(list(frames), list(map(id, frames.values())), list(read), strict=True)
+    return {thread: (frame, *place) for thread, frame, place in found if thread not in known}
 
 
 def describe_places(places: Sequence[Place]) -> str:
