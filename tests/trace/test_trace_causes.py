@@ -1,6 +1,6 @@
 """Why a function is traced or compiled again, whatever its arguments are made of, in words of the program."""
 
-from collections import namedtuple
+from collections import deque, namedtuple
 from typing import Any
 
 import pytest
@@ -53,7 +53,11 @@ def record(tmp_path, run):
     return list_findings(found)[0].what, {(one.kind, one.function): one.cause for one in found.ledger}
 
 
-def test_functions_that_are_gone_after_their_call_are_made_anew(tmp_path):
+@pytest.mark.parametrize("kept", [1, 2, 20])
+def test_functions_that_are_gone_after_their_call_are_made_anew(tmp_path, kept):
+    """Or will be once garbage is collected: the last of them are kept."""
+    last: deque[Any] = deque(maxlen=kept)
+
     def run(i):
         @tf.function
         def train_2d(x):
@@ -61,6 +65,7 @@ def test_functions_that_are_gone_after_their_call_are_made_anew(tmp_path):
                 x = tf.tanh(x)
             return x
 
+        last.append(train_2d)
         return train_2d(tf.ones([8]))
 
     what, ledger = record(tmp_path, run)
@@ -95,7 +100,7 @@ def test_what_makes_the_outer_function_trace_is_said_before_the_inner_one(tmp_pa
     ("ff", "", {"own": True}, [MADE_ANEW, MADE_ANEW]),
     ("ff", "", {}, [NOT_SAID, NOT_SAID]),  # of another program, at which nobody looked
     ("f", "", {"own": True}, [NOT_SAID]),
-    ("ff", "", {"own": True, "traces": [{"function": "f", "cause": "mine"}]}, ["mine", NOT_SAID]),
+    ("ff", "", {"own": True, "traces": [{"function": "f", "cause": "mine"}]}, ["mine", MADE_ANEW]),
     ("", "g_1", {}, [SAME_GRAPH]),  # traced before
     ("f", "g_1 g_1 g_2", {}, [NOT_SAID, NOT_SAID, SAME_GRAPH, NOT_SAID]),
     ("f", "f_1 f_1", {"own": True, "traces": [{"function": "f", "cause": "mine"}]}, ["mine", "mine", SAME_GRAPH]),

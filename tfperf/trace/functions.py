@@ -6,6 +6,7 @@ Looks at TensorFlow's own objects; imports it.
 import gc
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -47,12 +48,13 @@ def list_seen(functions: Iterable[Any] | None = None) -> SeenFunctions:
 
 def list_traces(before: SeenFunctions) -> list[dict[str, str]]:
     """The functions that were traced since then: name, and why."""
-    out = []
-    for one in list_functions():
+    out, every = [], list_functions()
+    first = Counter(_get_full_name(one) for one in every if not before.counts.get(id(one)) and _list_signatures(one))
+    for one in every:
         found = _list_signatures(one)
         for i in range(before.counts.get(id(one), 0), len(found)):
             cause = describe_cause(found[:i], found[i])
-            if cause == FIRST_CALL and _get_full_name(one) in before.traced:
+            if cause == FIRST_CALL and (_get_full_name(one) in before.traced or first[_get_full_name(one)] > 1):
                 cause = MADE_ANEW
             out.append({"function": _get_name(one.python_function), "cause": cause})
     return out

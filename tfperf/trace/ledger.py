@@ -35,13 +35,13 @@ def make_ledger(events: Events, causes: Sequence[FunctionTrace], watched: bool =
     """The ledger of a profile; `causes`: what the capture saw of functions, in order.
 
     It may have seen earlier traces of a function, too: the last ones are those of the profile. watched: whether it
-    looked; a function that was traced several times, and is not there any more, was made anew then.
+    looked: traces of which it saw nothing are of functions that were gone by then, and, where they repeat, made anew.
     """
     left = list(causes)
     out = []
     rows = find_traces(events)
     counts = Counter(events.names[number] for number in events.name[rows].tolist())
-    gone = {name for name, count in counts.items() if watched and count > 1} - {one.function for one in causes}
+    gone = {name for name, count in counts.items() if watched and count > 1}
     for name, count in counts.items():
         told = [one for one in left if one.function == name]
         for one in told[: max(len(told) - count, 0)]:
@@ -78,7 +78,7 @@ def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
     causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
     out, seen = [], set[str]()
     for module, rows in sorted(each, key=lambda item: int(events.begin[item[1]].min())):
-        function, graph = get_function(module), CLUSTER.match(module)
+        function, graph = get_function(module), CLUSTER.fullmatch(module)
         length = merge_intervals(events.begin[rows], events.end[rows]).length
         left = causes.get(function)
         again = graph is not None and (not traces or graph["graph"] in seen)
@@ -110,7 +110,7 @@ def name_compilations(events: Events) -> Iterator[tuple[str, Int64Array]]:
 
 def get_function(module: str) -> str:
     """The function that a compiled program comes from, by the program's name; where it says none, that name."""
-    found = CLUSTER.match(module)
+    found = CLUSTER.fullmatch(module)
     return found["name"] if found else module
 
 
