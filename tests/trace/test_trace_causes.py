@@ -12,7 +12,7 @@ from tfperf.trace.capture import capture
 from tfperf.trace.findings import list_findings
 from tfperf.trace.functions import list_seen, list_traces
 from tfperf.trace.ledger import NOT_SAID, SAME_GRAPH
-from tfperf.trace.notes import MADE_ANEW, parse_notes
+from tfperf.trace.notes import FIRST_CALL, MADE_ANEW, parse_notes
 
 Pair = namedtuple("Pair", "x y")
 
@@ -101,6 +101,8 @@ def test_what_makes_the_outer_function_trace_is_said_before_the_inner_one(tmp_pa
     ("ff", "", {}, [NOT_SAID, NOT_SAID]),  # of another program, at which nobody looked
     ("f", "", {"own": True}, [NOT_SAID]),
     ("ff", "", {"own": True, "traces": [{"function": "f", "cause": "mine"}]}, ["mine", MADE_ANEW]),
+    ("fff", "", {"own": True, "traces": [{"function": "f", "cause": FIRST_CALL}]}, [MADE_ANEW] * 3),  # one is left
+    ("ff", "", {"own": True, "traces": [{"function": "f", "cause": FIRST_CALL}] * 2}, [FIRST_CALL] * 2),
     ("", "g_1", {}, [SAME_GRAPH]),  # traced before
     ("f", "g_1 g_1 g_2", {}, [NOT_SAID, NOT_SAID, SAME_GRAPH, NOT_SAID]),
     ("f", "f_1 f_1", {"own": True, "traces": [{"function": "f", "cause": "mine"}]}, ["mine", "mine", SAME_GRAPH]),

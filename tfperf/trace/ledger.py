@@ -11,7 +11,7 @@ import numpy as np
 from tfperf.arrays import Int64Array, Times
 from tfperf.trace.host_events import find_compilations, find_traces
 from tfperf.trace.intervals import merge_intervals
-from tfperf.trace.notes import MADE_ANEW, FunctionTrace
+from tfperf.trace.notes import FIRST_CALL, MADE_ANEW, FunctionTrace
 from tfperf.trace.planes import CALL, Events
 
 # what XLA calls the program of a function's graph, which has a number that no other graph of the process has
@@ -41,7 +41,8 @@ def make_ledger(events: Events, causes: Sequence[FunctionTrace], watched: bool =
     out = []
     rows = find_traces(events)
     counts = Counter(events.names[number] for number in events.name[rows].tolist())
-    gone = {name for name, count in counts.items() if watched and count > 1}
+    known = Counter(one.function for one in causes)
+    gone = {name for name, count in counts.items() if watched and count > max(known[name], 1)}
     for name, count in counts.items():
         told = [one for one in left if one.function == name]
         for one in told[: max(len(told) - count, 0)]:
@@ -51,7 +52,8 @@ def make_ledger(events: Events, causes: Sequence[FunctionTrace], watched: bool =
         mine = next((one for one in left if one.function == name), None)
         if mine is not None:
             left.remove(mine)
-        cause = mine.cause if mine else MADE_ANEW if name in gone else NOT_SAID
+        cause = mine.cause if mine else NOT_SAID
+        cause = MADE_ANEW if name in gone and cause in (FIRST_CALL, NOT_SAID) else cause
         out.append(Entry("trace", name, _sum_build_seconds(events, row), cause))
     return (*out, *_list_compilations(events, out))
 
