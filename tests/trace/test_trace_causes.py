@@ -11,7 +11,7 @@ from tfperf.trace.attribution import read_attribution
 from tfperf.trace.capture import capture
 from tfperf.trace.findings import list_findings
 from tfperf.trace.functions import list_seen, list_traces
-from tfperf.trace.ledger import NOT_SAID, SAME_GRAPH
+from tfperf.trace.ledger import NOT_SAID, OLD_GRAPH, SAME_GRAPH
 from tfperf.trace.notes import FIRST_CALL, MADE_ANEW, parse_notes
 
 Pair = namedtuple("Pair", "x y")
@@ -26,6 +26,8 @@ class Settings:
     (lambda i: (tf.ones([2 + i]), tf.ones([2])), "new shape of batch[0]: (3,), was (2,)"),
     (lambda i: [{"a": tf.ones([2 + i])}], "new shape of batch[0]['a']: (3,), was (2,)"),
     (lambda i: [tf.ones([2])] * (1 + i), "new length of batch: 2, was 1"),
+    (lambda i: {"ab"[i]: tf.ones([2])}, "other keys of batch"),
+    (lambda i: (tuple, list)[i]([tf.ones([2])]), "new type of batch: List"),
     (lambda i: Pair(tf.ones([2]), tf.ones([2 + i])), "new shape of batch[1]: (3,), was (2,)"),
     (lambda i: (tf.ones([2]), i), "new Python value of batch[1]: 1, was 0"),
     (lambda i: Settings(), "another Python object as batch"),
@@ -102,15 +104,17 @@ def test_what_makes_the_outer_function_trace_is_said_before_the_inner_one(tmp_pa
     ("f", "", {"own": True}, [NOT_SAID]),
     ("ff", "", {"own": True, "traces": [{"function": "f", "cause": "mine"}]}, ["mine", MADE_ANEW]),
     ("fff", "", {"own": True, "traces": [{"function": "f", "cause": FIRST_CALL}]}, [MADE_ANEW] * 3),  # one is left
-    ("ff", "", {"own": True, "traces": [{"function": "f", "cause": FIRST_CALL}] * 2}, [FIRST_CALL] * 2),
-    ("", "g_1", {}, [SAME_GRAPH]),  # traced before
-    ("f", "g_1 g_1 g_2", {}, [NOT_SAID, NOT_SAID, SAME_GRAPH, NOT_SAID]),
+    ("ff", "", {"own": True, "traces": [{"function": "f", "cause": FIRST_CALL}] * 2}, [MADE_ANEW] * 2),
+    ("ffF", "", {"own": True, "traces": [{"function": "f", "cause": FIRST_CALL}] * 2}, [FIRST_CALL] * 2),  # F: again
+    ("", "g_1", {}, [OLD_GRAPH]),  # traced before
+    ("f", "g_1 g_1 g_2", {}, [NOT_SAID, SAME_GRAPH, SAME_GRAPH, NOT_SAID]),
     ("f", "f_1 f_1", {"own": True, "traces": [{"function": "f", "cause": "mine"}]}, ["mine", "mine", SAME_GRAPH]),
     ("", "jit_g", {}, [NOT_SAID]),  # of JAX, whose programs have no graphs
 ])  # fmt: skip
 def test_a_ledger_says_no_more_than_is_known(tmp_path, traced, compiled, notes, causes):
     python: list[Any] = [("train", 0, 1000, {"step_num": 0})]
-    python += [(name, 10 * i, 9, {"tf_function_call": "traced-nonXla"}) for i, name in enumerate(traced)]
+    said = {True: "traced-nonXla", False: "notTraced-nonXla"}
+    python += [(f.lower(), 10 * i, 9, {"tf_function_call": said[f.islower()]}) for i, f in enumerate(traced)]
     for i, name in enumerate(compiled.split()):
         module = {"name": name if name.startswith("jit") else f"a_inference_{name}__.3"}
         python += [

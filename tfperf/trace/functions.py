@@ -6,7 +6,6 @@ Looks at TensorFlow's own objects; imports it.
 import gc
 import inspect
 import sys
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,13 +47,12 @@ def list_seen(functions: Iterable[Any] | None = None) -> SeenFunctions:
 
 def list_traces(before: SeenFunctions) -> list[dict[str, str]]:
     """The functions that were traced since then: name, and why."""
-    out, every = [], list_functions()
-    first = Counter(_get_full_name(one) for one in every if not before.counts.get(id(one)) and _list_signatures(one))
-    for one in every:
+    out = []
+    for one in list_functions():
         found = _list_signatures(one)
         for i in range(before.counts.get(id(one), 0), len(found)):
             cause = describe_cause(found[:i], found[i])
-            if cause == FIRST_CALL and (_get_full_name(one) in before.traced or first[_get_full_name(one)] > 1):
+            if cause == FIRST_CALL and _get_full_name(one) in before.traced:
                 cause = MADE_ANEW
             out.append({"function": _get_name(one.python_function), "cause": cause})
     return out
@@ -114,11 +112,13 @@ def _describe_difference(name: str, old: Any, new: Any) -> str:
         return f"new Python value of {name}: {new.value!r}, was {old.value!r}"
     if kinds == {"Weakref"}:
         return f"another Python object as {name}"
-    was, now = _list_parts(name, old), _list_parts(name, new)
-    if was and now and was.keys() == now.keys():
+    was, now = (_list_parts(name, one) if type(old) is type(new) else {} for one in (old, new))
+    if was and was.keys() == now.keys():
         return "; ".join(_describe_difference(one, was[one], now[one]) for one in now if was[one] != now[one])
-    if was and now:
+    if len(was) != len(now):
         return f"new length of {name}: {len(now)}, was {len(was)}"
+    if was:
+        return f"other keys of {name}"
     return f"new type of {name}: {_shorten(new)}, was {_shorten(old)}"
 
 

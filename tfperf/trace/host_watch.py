@@ -134,7 +134,7 @@ class HostWatch:
 
 
 def read_places(thread: int | FrameType) -> list[Place]:
-    """Where a thread is, or the caller of a frame of the own thread: all frames, innermost first; empty: it has ended.
+    """Where a thread is, or a frame of the own thread, with all callers, innermost first; empty: it has ended.
 
     In one call, during which no other thread of Python's runs: to go on from a frame to its caller once the frame's
     thread has run again may end the process (https://github.com/python/cpython/issues/99110, seen with Python 3.11.7).

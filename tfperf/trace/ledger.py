@@ -16,8 +16,10 @@ from tfperf.trace.planes import CALL, Events
 
 # what XLA calls the program of a function's graph, which has a number that no other graph of the process has
 CLUSTER = re.compile(r"(?:a_|cluster_)?_*inference_(?P<name>.+?)_(?P<graph>\d+)(?:__.*|\.\d+)?")
+NO_STATS: tuple[Int64Array, tuple[Any, ...]] = (np.zeros(0, np.int64), ())
 BUILDING = "tf.function-graph_building"
 NOT_SAID = "not recorded"
+OLD_GRAPH = "its graph is older: its arguments' shapes are new, or this is its first call"
 SAME_GRAPH = "the same graph for other shapes of its arguments, or other values that shapes come from"
 
 
@@ -35,14 +37,17 @@ def make_ledger(events: Events, causes: Sequence[FunctionTrace], watched: bool =
     """The ledger of a profile; `causes`: what the capture saw of functions, in order.
 
     It may have seen earlier traces of a function, too: the last ones are those of the profile. watched: whether it
-    looked: traces of which it saw nothing are of functions that were gone by then, and, where they repeat, made anew.
+    looked: traces of which it saw nothing are of functions that were gone by then, and, where they repeat, made anew;
+    so are those of functions that were never called a second time.
     """
     left = list(causes)
     out = []
     rows = find_traces(events)
     counts = Counter(events.names[number] for number in events.name[rows].tolist())
     known = Counter(one.function for one in causes)
-    gone = {name for name, count in counts.items() if watched and count > max(known[name], 1)}
+    calls = Counter(events.names[number] for number in events.name[events.stats.get(CALL, NO_STATS)[0]].tolist())
+    once = {name for name, count in counts.items() if watched and count > 1 and count == calls[name]}
+    anew = once | {name for name, count in counts.items() if watched and count > max(known[name], 1)}
     for name, count in counts.items():
         told = [one for one in left if one.function == name]
         for one in told[: max(len(told) - count, 0)]:
@@ -53,7 +58,7 @@ def make_ledger(events: Events, causes: Sequence[FunctionTrace], watched: bool =
         if mine is not None:
             left.remove(mine)
         cause = mine.cause if mine else NOT_SAID
-        cause = MADE_ANEW if name in gone and cause in (FIRST_CALL, NOT_SAID) else cause
+        cause = MADE_ANEW if name in anew and cause in (FIRST_CALL, NOT_SAID) else cause
         out.append(Entry("trace", name, _sum_build_seconds(events, row), cause))
     return (*out, *_list_compilations(events, out))
 
@@ -78,21 +83,21 @@ def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
         for number in np.unique(which).tolist()
     ]
     causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
-    out, seen = [], set[str]()
+    out = []
+    times = Counter(found["graph"] for module, _ in each if (found := CLUSTER.fullmatch(module)))
     for module, rows in sorted(each, key=lambda item: int(events.begin[item[1]].min())):
         function, graph = get_function(module), CLUSTER.fullmatch(module)
         length = merge_intervals(events.begin[rows], events.end[rows]).length
         left = causes.get(function)
-        again = graph is not None and (not traces or graph["graph"] in seen)
-        cause = left.pop(0) if left else SAME_GRAPH if again else NOT_SAID
-        out.append(Entry("compilation", function, length / 1e9, cause))
-        seen |= {graph["graph"]} if graph else set()
+        plain = OLD_GRAPH if graph and not traces else NOT_SAID
+        plain = SAME_GRAPH if graph and times[graph["graph"]] > 1 else plain
+        out.append(Entry("compilation", function, length / 1e9, left.pop(0) if left else plain))
     return out
 
 
 def _list_outer_calls(events: Events) -> Times:
     """When functions are called by the thread that is longest in such calls; those inside of others are left out."""
-    rows = events.stats.get(CALL, (np.zeros(0, np.int64), ()))[0]
+    rows = events.stats.get(CALL, NO_STATS)[0]
     if not len(rows):
         return np.zeros(0, np.int64)
     longest = np.bincount(events.lane[rows], (events.end - events.begin)[rows]).argmax()
@@ -117,5 +122,5 @@ def get_function(module: str) -> str:
 
 
 def _get_module_names(events: Events) -> tuple[list[int], tuple[Any, ...]]:
-    rows, values = events.stats.get("name", (np.zeros(0, np.int64), ()))
+    rows, values = events.stats.get("name", NO_STATS)
     return rows.tolist(), values

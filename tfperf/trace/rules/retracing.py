@@ -40,7 +40,7 @@ def _describe(ledger: Sequence[Entry], seconds: Mapping[str, float]) -> str:
 def _explain(ledger: Sequence[Entry], seconds: Mapping[str, float]) -> str:
     causes = dict.fromkeys(entry.cause for entry in _list_told(ledger, seconds))
     # a function is made anew inside of another whose graph is traced for a cause of its own
-    known = sorted((cause for cause in causes if cause != NOT_SAID), key=MADE_ANEW.__eq__)
+    known = sorted((cause for cause in causes if cause != NOT_SAID), key=(FIRST_CALL, MADE_ANEW).__contains__)
     return "; ".join(known[:2]) or "why is not recorded; is the function made anew each time?"
 
 
