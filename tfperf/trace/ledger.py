@@ -46,7 +46,8 @@ def make_ledger(events: Events, causes: Sequence[FunctionTrace], watched: bool =
     counts = Counter(events.names[number] for number in events.name[rows].tolist())
     known = Counter(one.function for one in causes)
     calls = Counter(events.names[number] for number in events.name[events.stats.get(CALL, NO_STATS)[0]].tolist())
-    once = {name for name, count in counts.items() if watched and count > 1 and count == calls[name]}
+    again = {one.function for one in causes if one.cause not in (FIRST_CALL, MADE_ANEW)}  # called before
+    once = {name for name, count in counts.items() if watched and count > 1 and count == calls[name]} - again
     anew = once | {name for name, count in counts.items() if watched and count > max(known[name], 1)}
     for name, count in counts.items():
         told = [one for one in left if one.function == name]
