@@ -33,6 +33,7 @@ from benchmarks import tagger_book as tagger_book
 from benchmarks import towers as towers
 from benchmarks import useful_share as useful_share
 from benchmarks import worker_study as worker_study
+from benchmarks import xla_kinds as xla_kinds
 from benchmarks.diagnosis import applied as applied
 from benchmarks.diagnosis import score as score
 from benchmarks.peer import observables as observables

@@ -1,24 +1,32 @@
 """Operations that are too short for what it takes to start them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tfperf.trace.launches import PRODUCT, SHORT_US
+from tfperf.trace.phases import strip_kind
 from tfperf.trace.rules.calls import LARGER, list_repeated
 from tfperf.trace.rules.rule import Cost, Rule
+from tfperf.trace.xla_kinds import list_absent, list_slower
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
+    from tfperf.trace.costs import OperationCost
 
 SHORT = 0.5  # share of operations that are short
 HOLE_MS = 0.05  # between one operation and the next that it starts, at most
 SAVED = 0.9  # share of that time that compiled programs did without, 0.73 to 1.1 in those that were measured
 STEP_START_MS = 0.1  # what a program of XLA takes to be started in a step of Keras on a processor: 0.08 to 0.12
 START_MS = 0.03  # the same of a call, beside what that takes without XLA, up to 0.05
+ASSIGNED_MS = 0.0025  # for each variable that a program of XLA assigns, on a processor: 0.0025 to 0.003
+ASSIGN = re.compile(r"Assign(Add|Sub)?VariableOp|Resource(Apply|SparseApply|Scatter)\w+")
+LOST = 0.5  # share of what XLA would save, from which on what it computes slower makes it no change to advise
+MORE = "double the batch, for half as many steps: XLA, which makes few programs of many operations, {why}"
 HOLES = 0.2  # share of the step from which on holes between operations tell, however long those are
 FUSED_US, FEW_PRODUCTS = 100.0, 0.2  # operations up to which, and beside what share of products, XLA makes one of many
 ONE_LOOP = 0.9  # share of the operations' time that is in the training's own loop, where there is no other
+NAMED = 3  # kinds that are named
 LOOP = re.compile(r"while(_\d+)?")
 
 
@@ -43,11 +51,41 @@ def find(found: "Attribution") -> Iterator[Cost]:
     start = 0.0 if accelerators or change == LARGER else _estimate_start(found, hidden)
     if hidden:
         what = "most of a call goes to operations that are too short to be recorded"
-        yield _make_cost(what, ms, start, change)
+        yield _make_cost(found, what, ms, start, change)
     elif launches is not None and (launches.short > SHORT or (fused > SHORT and ms >= HOLES * account.period_ms)):
         ms += 0.0 if accelerators else max(launches.starts, fused) * account.sum("work")
         what = f"between the {launches.per_step:.0f} operations of a step nothing runs: {launches.short:.0%} of them"
-        yield _make_cost(f"{what} take less than {SHORT_US:g} us", ms, start, change)
+        yield _make_cost(found, f"{what} take less than {SHORT_US:g} us", ms, start, change)
+
+
+def _make_cost(found: "Attribution", what: str, ms: float, start_ms: float, change: str | None) -> Cost:
+    """Of ms between operations; a compiled program has to be started, and may compute some operations slower."""
+    saved, more = SAVED * ms, {} if change == LARGER else _list_slower(found)
+    gain = saved - start_ms
+    if change != LARGER and (why := _explain_obstacle(found, gain, more)):
+        return Cost(what, saved, saved / 2, ms, MORE.format(why=why))
+    return Cost(what, saved, gain - sum(more.values()), ms, change)
+
+
+def _explain_obstacle(found: "Attribution", saved_ms: float, more: Mapping[str, float]) -> str:
+    """Why XLA would not help: what it cannot compile, or computes slower by much of what it saves; else empty."""
+    if found.program in ("keras", "loop") and (absent := list_absent(_list_compiled(found))):
+        return f"cannot compile {', '.join(absent[:NAMED])}"
+    if more and sum(more.values()) > LOST * saved_ms:
+        return f"computes {', '.join([*more][:NAMED])} slower than TensorFlow on a processor"
+    return ""
+
+
+def _list_slower(found: "Attribution") -> dict[str, float]:
+    """By kind, ms a step more in a program of XLA; for cards and accelerators nothing: there XLA is measured first."""
+    if found.program not in ("keras", "loop") or any("CPU" not in device for device in found.any):
+        return {}
+    return list_slower(_list_compiled(found))
+
+
+def _list_compiled(found: "Attribution") -> list["OperationCost"]:
+    """What would be in a program of XLA."""
+    return [one for one in found.costs if one.phase != "input" and not one.eager]
 
 
 def _choose_change(found: "Attribution") -> str | None:
@@ -59,19 +97,15 @@ def _choose_change(found: "Attribution") -> str | None:
     return RULE.changes["loop"] if found.notes.own_train_function else None
 
 
-def _make_cost(what: str, ms: float, start_ms: float, change: str | None) -> Cost:
-    """Of ms between operations; a compiled program has to be started, too."""
-    return Cost(what, SAVED * ms, SAVED * ms - start_ms, ms, change)
-
-
 def _estimate_start(found: "Attribution", hidden: bool) -> float:
     """ms a step; in `fit` and for cards each step is a program, else what a call takes, however many steps it has.
 
     hidden: where most operations are not recorded, their own time, which goes, too, is as long as a call's start.
     """
+    assigned = ASSIGNED_MS * sum(one.count for one in found.costs if ASSIGN.fullmatch(strip_kind(one.kind)))
     if found.program in ("card", "keras"):
-        return STEP_START_MS
-    return 0.0 if hidden else START_MS * min(found.calls / max(len(found.steps), 1), 1.0)
+        return STEP_START_MS + assigned
+    return ((0.0 if hidden else START_MS) + assigned) * min(found.calls / max(len(found.steps), 1), 1.0)
 
 
 def _has_loops(found: "Attribution") -> bool:

@@ -1,0 +1,65 @@
+"""XLA is advised where it can compile a step, and does not take longer for some of its operations."""
+
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
+from tests.trace.test_findings import MARK, find
+from tfperf.trace.xla_kinds import ABSENT, TIMES
+
+KERNELS = {"XLA_CPU_JIT", "XLA_GPU_JIT"}
+
+
+def find_short(path, kind: str, us: float, program: str = "loop", count: int = 1, names: str = "") -> Any:
+    """The finding of steps of 1 ms, each of 40 operations of 5 us every 20 us, and some of a kind at its end."""
+    python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(4)]
+    main: list[Any] = [(f"a/A{k}:Mul", 1000 * i + 20 * k, 5) for i in range(4) for k in range(40)]
+    main += [(f"{names}b/B{k}:{kind}", 1000 * i + 800 + us * k, us) for i in range(4) for k in range(count)]
+    (one,) = [one for one in find(path, python, main, program) if one.rule == "short_operations"]
+    return one
+
+
+def list_kernels(kind: str) -> set[str]:
+    """Devices that TensorFlow has a kernel for."""
+    return {one.device_type for one in kernels.get_registered_kernels_for_op(kind).kernel}
+
+
+def test_tensorflow_has_no_kernel_of_xla_for_what_is_called_absent_and_one_for_what_is_slower():
+    tf.function(lambda x: x + 1, jit_compile=True)(1.0)  # by which those of XLA are registered
+    absent = [kind for kind in dir(tf.raw_ops) if ABSENT.fullmatch(kind)]
+    assert len(absent) > 80
+    assert {kind: list_kernels(kind) & KERNELS for kind in absent if list_kernels(kind) & KERNELS} == {}
+    assert [kind for kind in TIMES if "XLA_CPU_JIT" not in list_kernels(kind)] == []
+
+
+@pytest.mark.parametrize("kind", ["SegmentSum", "LogMatrixDeterminant", "PyFunc", "RandomGamma"])
+def test_xla_is_not_advised_where_it_cannot_compile_a_step(kind, tmp_path):
+    one = find_short(tmp_path, kind, 5)
+    assert one.change.startswith("double the batch") and f"cannot compile {kind}" in one.change
+    assert one.gain_ms == pytest.approx(one.ms / 2)
+
+
+def test_what_the_input_does_is_not_compiled(tmp_path):
+    assert "jit_compile" in find_short(tmp_path, "SegmentSum", 5, names="Iterator::Map::").change
+
+
+def test_what_xla_computes_slower_is_taken_off(tmp_path):
+    plain, slower = (find_short(tmp_path, kind, 10) for kind in ("Tanh", "Cholesky"))
+    assert "jit_compile" in slower.change
+    assert plain.gain_ms - slower.gain_ms == pytest.approx((TIMES["Cholesky"] - 1) * 0.01, rel=0.05)
+
+
+def test_xla_is_not_advised_where_it_computes_an_operation_much_slower(tmp_path):
+    one = find_short(tmp_path, "Cholesky", 30)
+    assert "double the batch" in one.change and "computes Cholesky slower" in one.change
+
+
+def test_a_card_measures_what_xla_gains(tmp_path):
+    assert "engine.xla" in find_short(tmp_path, "Cholesky", 30, "card").change
+
+
+def test_each_variable_that_a_program_of_xla_assigns_costs_a_part_of_its_start(tmp_path):
+    plain, assigned = (find_short(tmp_path, kind, 2, count=20) for kind in ("Tanh", "AssignSubVariableOp"))
+    assert plain.gain_ms - assigned.gain_ms == pytest.approx(20 * 0.0025, rel=0.05)
