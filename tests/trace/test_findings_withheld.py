@@ -120,3 +120,18 @@ def test_casts_alone_are_no_half_precision_that_is_slow():
     notes = SimpleNamespace(rules=SimpleNamespace(find_half=lambda scopes: shares[scopes[0]]), half=())
     found = SimpleNamespace(notes=notes, costs=costs, half_ms=1.0, account=SimpleNamespace(work_kept=1.0))
     assert list(half_precision.find(cast(Attribution, found))) == []
+
+
+@pytest.mark.parametrize("times, what", [
+    ([2], None), ([2, 2], "all objects 2 times"), ([2, 2, 0], "all objects 2 times"), ([2, 0], "young objects once"),
+    ([0, 0, 1], "young objects 3 times"),
+])  # fmt: skip
+def test_of_a_single_look_through_all_objects_is_not_known_how_often_it_comes(times, what, tmp_path):
+    """Of 100 us, as those through young objects, in three steps of 300."""
+    python: list[Any] = [("train", 300 * i, 290, MARK) for i in range(4)]
+    python += [(f"tfperf.garbage:generation {one}", 300 * i + 150, 100) for i, one in enumerate(times)]
+    main = [("dense/MatMul:MatMul", 300 * i, 150) for i in range(4)]
+    found = [one for one in find(tmp_path, python, main, "loop") if one.rule == "garbage"]
+    counted = [one for one in times if one != 2 or times.count(2) > 1]
+    assert [one.ms for one in found] == ([] if what is None else [pytest.approx(0.1 * len(counted) / 3, rel=0.01)])
+    assert all(what in one.what for one in found)
