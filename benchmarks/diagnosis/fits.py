@@ -277,3 +277,14 @@ def make_small_lstm(planted: bool) -> Fit:
     model = keras.Sequential([keras.Input((40, 8)), keras.layers.LSTM(8), keras.layers.Dense(1)])
     model.compile("sgd", "mse", jit_compile=not planted)
     return Fit(model, tf.data.Dataset.from_tensor_slices((x, y)).batch(16, drop_remainder=True).prefetch(4), 12)
+
+
+@register_program("slow_xla", "depthwise")
+def make_depthwise_by_xla(planted: bool) -> Fit:
+    """Convolutions of each channel by itself, compiled by XLA on a processor."""
+    draws = np.random.default_rng(1)
+    layers = [keras.layers.DepthwiseConv2D(3, padding="same", activation="relu") for _ in range(4)]
+    model = keras.Sequential([keras.Input((16, 16, 16)), *layers, keras.layers.Flatten(), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=planted)
+    x, y = draws.normal(size=(12 * 32, 16, 16, 16)).astype(np.float32), draws.normal(size=(12 * 32, 1))
+    return Fit(model, tf.data.Dataset.from_tensor_slices((x, y)).batch(32, drop_remainder=True).prefetch(4), 12)

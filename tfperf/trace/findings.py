@@ -19,6 +19,7 @@ from tfperf.trace.rules import (
     python_lines,
     retracing,
     short_operations,
+    slow_xla,
     stragglers,
     table_updates,
     validation,
@@ -30,7 +31,8 @@ RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
         retracing, methods, eager, python_lines, py_functions, callbacks, validation, waits, epochs, garbage,
-        conversions, calls, short_operations, constants, table_updates, half_precision, stragglers, copies,
+        conversions, calls, short_operations, constants, table_updates, half_precision, slow_xla,
+        stragglers, copies,
     )
 )  # fmt: skip
 HOST = frozenset(["eager", "python", "conversion", "calls", "short_operations"])  # rules of what recording adds to

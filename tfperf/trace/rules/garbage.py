@@ -22,10 +22,10 @@ def find(found: "Attribution") -> Iterator[Cost]:
     charges = account.list("garbage")
     full = account.steps * sum(charge.times for charge in charges if charge.name == FULL)
     several = round(full) > 1
-    counted = [charge for charge in charges if several or charge.name != FULL]
-    times = full if several else account.steps * sum(charge.times for charge in counted)
+    repeated = [charge for charge in charges if several or charge.name != FULL]
+    times = full if several else account.steps * sum(charge.times for charge in repeated)
     what = f"Python's garbage collector looks through {'all' if several else 'young'} objects {format_times(times)}"
-    ms = sum(charge.ms for charge in counted)
+    ms = sum(charge.ms for charge in repeated)
     yield Cost(what, ms, ms)
 
 
