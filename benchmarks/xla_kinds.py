@@ -81,7 +81,7 @@ def _list_algebra() -> dict[str, Operation]:
     """Of matrices of 100 rows."""
     import tensorflow as tf
 
-    raw, some, few = tf.raw_ops, _draw(100, 100), _draw(100, 4)
+    raw, some, few, many = tf.raw_ops, _draw(100, 100), _draw(100, 4), _draw(20000, 16)
     good = some @ tf.transpose(some) + 100 * tf.eye(100)
     return {
         "Cholesky": (tf.linalg.cholesky, (good,)), "Svd": (tf.linalg.svd, (some,)),
@@ -90,8 +90,8 @@ def _list_algebra() -> dict[str, Operation]:
         "MatrixTriangularSolve": (tf.linalg.triangular_solve, (good, few)),
         "MatrixDeterminant": (tf.linalg.det, (good,)), "LogMatrixDeterminant": (tf.linalg.slogdet, (good,)),
         "MatMul": (tf.matmul, (some, some)), "BatchMatMulV2": (tf.matmul, (_draw(64, 16, 16), _draw(64, 16, 16))),
-        "SegmentSum": (lambda a: raw.SegmentSum(data=a, segment_ids=tf.range(100) // 2), (some,)),
-        "UnsortedSegmentSum": (lambda a: tf.math.unsorted_segment_sum(a, tf.range(100) // 2, 50), (some,)),
+        "SegmentSum": (lambda a: raw.SegmentSum(data=a, segment_ids=tf.range(20000) // 2), (many,)),
+        "UnsortedSegmentSum": (lambda a: tf.math.unsorted_segment_sum(a, tf.range(20000) // 2, 10000), (many,)),
         "SparseTensorDenseMatMul": (
             lambda a: tf.sparse.sparse_dense_matmul(tf.SparseTensor([[0, 1], [2, 3]], [1.0, 2.0], [100, 100]), a),
             (some,),
