@@ -56,6 +56,19 @@ def test_xla_is_not_advised_where_it_computes_an_operation_much_slower(tmp_path)
     assert "double the batch" in one.change and "computes Cholesky slower" in one.change
 
 
+@pytest.mark.parametrize("kind", ["DepthwiseConv2dNative", "_MklNativeFusedDepthwiseConv2dNative"])
+def test_operations_that_tensorflow_fused_are_told_by_their_kind(kind, tmp_path):
+    assert "computes DepthwiseConv2dNative slower" in find_short(tmp_path, kind, 60).change
+
+
+def test_where_xla_saves_nothing_what_it_computes_slower_is_no_reason(tmp_path):
+    """Of `fit`, holes of 40 us and operations of 40 give back less than the 100 that a program of XLA takes to be started."""
+    python: list[Any] = [("train", 200 * i, 190, MARK) for i in range(4)]
+    main: list[Any] = [(f"a/A{k}:Mul", 200 * i + 4 * k, 2) for i in range(4) for k in range(20)]
+    main += [("b/B:Cholesky", 200 * i + 80, 100) for i in range(4)]
+    assert "short_operations" not in [one.rule for one in find(tmp_path, python, main, "keras")]
+
+
 def test_a_card_measures_what_xla_gains(tmp_path):
     assert "engine.xla" in find_short(tmp_path, "Cholesky", 30, "card").change
 

@@ -30,18 +30,20 @@ TIMES = {
 
 def list_absent(costs: Sequence[OperationCost]) -> list[str]:
     """Kinds among operations that XLA cannot compile, the longest first."""
-    return list(dict.fromkeys(strip_kind(one.kind) for one in _sort(costs) if ABSENT.fullmatch(strip_kind(one.kind))))
+    kinds = (_name_kind(one) for one in sorted(costs, key=lambda one: -one.ms))
+    return list(dict.fromkeys(kind for kind in kinds if ABSENT.fullmatch(kind)))
 
 
 def list_slower(costs: Sequence[OperationCost]) -> dict[str, float]:
     """By kind, how many ms a step more XLA takes for operations on a processor than TensorFlow; the longest first."""
     more: dict[str, float] = {}
     for one in costs:
-        kind = strip_kind(one.kind)
+        kind = _name_kind(one)
         if kind in TIMES:
             more[kind] = more.get(kind, 0.0) + (TIMES[kind] - 1) * one.ms
     return dict(sorted(more.items(), key=lambda item: -item[1]))
 
 
-def _sort(costs: Sequence[OperationCost]) -> list[OperationCost]:
-    return sorted(costs, key=lambda one: -one.ms)
+def _name_kind(cost: OperationCost) -> str:
+    """As a program writes it: TensorFlow makes one operation of some with what is added to them."""
+    return strip_kind(cost.kind).removeprefix("Fused")

@@ -8,7 +8,6 @@ from tfperf.trace.rules.rule import Cost, Rule, format_times
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
 
-
 FULL = "generation 2"
 
 

@@ -71,13 +71,13 @@ def _explain_obstacle(found: "Attribution", saved_ms: float, more: Mapping[str, 
     """Why XLA would not help: what it cannot compile, or computes slower by much of what it saves; else empty."""
     if found.program in ("keras", "loop") and (absent := list_absent(_list_compiled(found))):
         return f"cannot compile {', '.join(absent[:NAMED])}"
-    if more and sum(more.values()) > LOST * saved_ms:
+    if saved_ms > 0 and sum(more.values()) > LOST * saved_ms:
         return f"computes {', '.join([*more][:NAMED])} slower than TensorFlow on a processor"
     return ""
 
 
 def _list_slower(found: "Attribution") -> dict[str, float]:
-    """By kind, ms a step more in a program of XLA; for cards and accelerators nothing: there XLA is measured first."""
+    """By kind, ms a step more in a program of XLA; of accelerators, and cards, which try it first, nothing."""
     if found.program not in ("keras", "loop") or any("CPU" not in device for device in found.any):
         return {}
     return list_slower(_list_compiled(found))
@@ -85,7 +85,7 @@ def _list_slower(found: "Attribution") -> dict[str, float]:
 
 def _list_compiled(found: "Attribution") -> list["OperationCost"]:
     """What would be in a program of XLA."""
-    return [one for one in found.costs if one.phase != "input" and not one.eager]
+    return [one for one in found.costs if one.phase not in ("input", "validation") and not one.eager]
 
 
 def _choose_change(found: "Attribution") -> str | None:
