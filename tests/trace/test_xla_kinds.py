@@ -62,7 +62,7 @@ def test_operations_that_tensorflow_fused_are_told_by_their_kind(kind, tmp_path)
 
 
 def test_where_xla_saves_nothing_what_it_computes_slower_is_no_reason(tmp_path):
-    """Of `fit`, holes of 40 us and operations of 40 give back less than the 100 that a program of XLA takes to be started."""
+    """Holes of 40 us and operations of 40 give back less than the 100 that a program of XLA takes to be started."""
     python: list[Any] = [("train", 200 * i, 190, MARK) for i in range(4)]
     main: list[Any] = [(f"a/A{k}:Mul", 200 * i + 4 * k, 2) for i in range(4) for k in range(20)]
     main += [("b/B:Cholesky", 200 * i + 80, 100) for i in range(4)]
