@@ -40,7 +40,7 @@ RULE = Rule(
     {
         "engine": "set engine.xla: false", "card": "set engine.xla: false",
         "keras": "set jit_compile=False of compile() on a processor, and True where there is an accelerator",
-        "loop": "leave out jit_compile=True of tf.function on a processor",
+        "loop": "leave out jit_compile=True of tf.function on a processor", "jax": "compute them on an accelerator",
     },
     before="model.compile(optimizer, loss, jit_compile=True)",
     after='model.compile(optimizer, loss, jit_compile=bool(tf.config.list_physical_devices("GPU")))',
