@@ -6,17 +6,18 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
+from tests.trace import profiles
 from tests.trace.test_findings import MARK, find
 from tfperf.trace.xla_kinds import ABSENT, TIMES
 
 KERNELS = {"XLA_CPU_JIT", "XLA_GPU_JIT"}
 
 
-def find_short(path, kind: str, us: float, program: str = "loop", count: int = 1, names: str = "") -> Any:
+def find_short(path, kind: str, us: float, program: str = "loop", count: int = 1) -> Any:
     """The finding of steps of 1 ms, each of 40 operations of 5 us every 20 us, and some of a kind at its end."""
     python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(4)]
     main: list[Any] = [(f"a/A{k}:Mul", 1000 * i + 20 * k, 5) for i in range(4) for k in range(40)]
-    main += [(f"{names}b/B{k}:{kind}", 1000 * i + 800 + us * k, us) for i in range(4) for k in range(count)]
+    main += [(f"b/B{k}:{kind}", 1000 * i + 800 + us * k, us) for i in range(4) for k in range(count)]
     (one,) = [one for one in find(path, python, main, program) if one.rule == "short_operations"]
     return one
 
@@ -41,8 +42,36 @@ def test_xla_is_not_advised_where_it_cannot_compile_a_step(kind, tmp_path):
     assert one.gain_ms == pytest.approx(one.ms / 2)
 
 
-def test_what_the_input_does_is_not_compiled(tmp_path):
-    assert "jit_compile" in find_short(tmp_path, "SegmentSum", 5, names="Iterator::Map::").change
+@pytest.mark.parametrize("name", [
+    "tfperf.input/b/B:SegmentSum", "tfperf.validation/b/B:SegmentSum", "EagerLocalExecute: SegmentSum",
+])  # fmt: skip
+def test_what_is_outside_of_the_compiled_step_is_no_reason(name, tmp_path):
+    python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(4)]
+    main: list[Any] = [(f"a/A{k}:Mul", 1000 * i + 20 * k, 5) for i in range(4) for k in range(40)]
+    main += [(name, 1000 * i + 800, 5) for i in range(4)]
+    (one,) = [one for one in find(tmp_path, python, main, "loop") if one.rule == "short_operations"]
+    assert "jit_compile" in one.change
+
+
+@pytest.mark.parametrize("kinds, told", [
+    ((("Lu", 2), ("SegmentSum", 9)), "cannot compile SegmentSum, Lu"),
+    ((("Svd", 5), ("Cholesky", 60)), "computes Cholesky, Svd slower"),
+])  # fmt: skip
+def test_kinds_are_named_by_what_they_take(kinds, told, tmp_path):
+    python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(4)]
+    main: list[Any] = [(f"a/A{k}:Mul", 1000 * i + 20 * k, 5) for i in range(4) for k in range(40)]
+    main += [(f"b/B{k}:{kind}", 1000 * i + 800 + 80 * k, us) for i in range(4) for k, (kind, us) in enumerate(kinds)]
+    (one,) = [one for one in find(tmp_path, python, main, "loop") if one.rule == "short_operations"]
+    assert told in one.change
+
+
+def test_of_an_accelerator_it_is_not_known_what_xla_computes_slower(tmp_path):
+    python: list[Any] = [("train", 1000 * i, 990, MARK) for i in range(4)]
+    kernels = [(f"k{k}", 1000 * i + 20 * k, 5, {"tf_op": f"a/A{k}:Mul"}) for i in range(4) for k in range(40)]
+    kernels += [("potrf", 1000 * i + 800, 60, {"tf_op": "b/B:Cholesky"}) for i in range(4)]
+    lines = {"/device:GPU:0": {"Stream #1": profiles.us(*kernels)}}
+    (one,) = [one for one in find(tmp_path, python, [], "loop", **lines) if one.rule == "short_operations"]
+    assert "jit_compile" in one.change
 
 
 def test_what_xla_computes_slower_is_taken_off(tmp_path):
