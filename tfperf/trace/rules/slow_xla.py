@@ -23,7 +23,7 @@ def find(found: "Attribution") -> Iterator[Cost]:
     if found.program == "jax" or any("CPU" not in device for device in found.any):
         return
     mine = [
-        (one, TIMES[kind]) for one in found.costs if one.kind == "convolution" and len(one.scopes) == 1
+        (one, TIMES[kind]) for one in found.costs if one.kind == "convolution" and one.scopes
         for match in [DEPTHWISE.search(one.scopes[0])] if match is not None
         for kind in [FORWARD if match[1] == "depthwise" else match[1]] if kind in TIMES
     ]  # fmt: skip
