@@ -2,6 +2,7 @@
 
 import functools
 import time
+from typing import Any
 
 import keras
 import numpy as np
@@ -275,8 +276,14 @@ def test_a_train_function_of_ones_own_is_told_to_take_the_steps_that_a_setting_a
     model = kind([keras.layers.Input((8,)), keras.layers.Dense(1)])
     model.weight = tf.Variable(tf.ones((8, 1)))
     model.compile("sgd", "mse", jit_compile=False)
-    fit(model, ProfileCallback(tmp_path, steps=8, skip=6), epochs=3)
-    assert read_notes(tmp_path).own_train_function == (kind is OwnFunction)
-    calls = next(one for one in list_findings(read_attribution(tmp_path)) if one.rule == "calls")
+    found: list[Any] = []
+    for number in range(4):  # on a busy machine what recording costs may have it withheld
+        folder = tmp_path / str(number)
+        fit(model, ProfileCallback(folder, steps=8, skip=6), epochs=3)
+        assert read_notes(folder).own_train_function == (kind is OwnFunction)
+        found += [one for one in list_findings(read_attribution(folder)) if one.rule == "calls"]
+        if found:
+            break
+    calls = found[0]
     assert "steps_per_execution" in calls.change
     assert ("train function take 16 batches" in calls.change) == (kind is OwnFunction)
